@@ -77,6 +77,21 @@ def _windowed(rng: Draw) -> dict[str, Any]:
     }
 
 
+def _ministral(rng: Draw) -> dict[str, Any]:
+    config = _llama(rng, ("default", "linear")) | {"sliding_window": int(rng.choice([5, 16]))}
+    kinds = [str(rng.choice(["full_attention", "sliding_attention"])) for _ in range(config["num_hidden_layers"])]
+    size = config["hidden_size"] // config["num_attention_heads"]
+    return {"head_dim": size} | config | {"layer_types": kinds}
+
+
+def _ministral3(rng: Draw) -> dict[str, Any]:
+    config = _windowed(rng) | {"max_position_embeddings": 64}
+    trained = int(rng.choice([8, 16, 64]))
+    rope = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 64 / trained, "original_max_position_embeddings": trained}
+    rope |= {"mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": float(rng.choice([0.1, 0.5]))}
+    return config | {"rope_parameters": rope}
+
+
 def _qwen(rng: Draw) -> dict[str, Any]:
     config = _llama(rng, ("default", "yarn"))
     if rng.random() < 0.5:
@@ -249,7 +264,8 @@ def _deepseek_v3(rng: Draw) -> dict[str, Any]:
 
 
 FAMILIES: dict[str, Callable[[Draw], dict[str, Any]]] = {
-    "llama": _biased, "mistral": _windowed, "internlm3": _internlm3, "qwen2": _qwen2, "qwen3": _qwen, "gemma": _gemma,
+    "llama": _biased, "mistral": _windowed, "ministral": _ministral, "ministral3": _ministral3,
+    "internlm3": _internlm3, "qwen2": _qwen2, "qwen3": _qwen, "gemma": _gemma,
     "gemma2": _gemma2, "gemma3_text": _gemma3, "phi3": _phi3, "smollm3": _smollm3, "olmo2": _olmo2,
     "starcoder2": _starcoder2, "glm": _glm, "glm4": _glm, "granite": _granite, "internlm2": _internlm2,
     "minicpm": _minicpm, "baichuan": _baichuan, "chatglm": _chatglm, "qwen2_moe": _qwen2_moe, "qwen3_moe": _qwen3_moe,
@@ -266,12 +282,66 @@ def _encoder(rng: Draw) -> dict[str, Any]:
     return config | more | {"max_position_embeddings": 64, "pad_token_id": int(rng.choice([0, 1]))}
 
 
-ENCODERS = ("bert", "roberta", "xlm-roberta")
+def _distilbert(rng: Draw) -> dict[str, Any]:
+    told = _encoder(rng)
+    return {
+        "vocab_size": VOCABULARY, "dim": told["hidden_size"], "n_layers": told["num_hidden_layers"],
+        "n_heads": told["num_attention_heads"], "hidden_dim": told["intermediate_size"],
+        "activation": told["hidden_act"], "max_position_embeddings": 64, "pad_token_id": 0,
+    }  # fmt: skip
+
+
+def _mpnet(rng: Draw) -> dict[str, Any]:
+    told = _encoder(rng)
+    del told["type_vocab_size"]
+    return told | {"pad_token_id": 1}
+
+
+def _modernbert(rng: Draw) -> dict[str, Any]:
+    told = _encoder(rng)
+    for name in ("type_vocab_size", "layer_norm_eps", "hidden_act"):
+        del told[name]
+    kinds = [str(rng.choice(["full_attention", "sliding_attention"])) for _ in range(told["num_hidden_layers"])]
+    thetas = [float(rng.choice([1e3, 1e4, 1.6e5])) for _ in range(2)]
+    return told | {
+        "hidden_activation": str(rng.choice(["gelu", "silu"])), "norm_eps": 1e-5, "norm_bias": bool(rng.random() < 0.5),
+        "attention_bias": bool(rng.random() < 0.5), "mlp_bias": bool(rng.random() < 0.5),
+        "local_attention": int(rng.choice([4, 9, 16, 64])), "layer_types": kinds,
+        "classifier_pooling": str(rng.choice(["cls", "mean"])), "classifier_bias": bool(rng.random() < 0.5),
+        "rope_parameters": {
+            name: {"rope_type": "default", "rope_theta": theta}
+            for name, theta in zip(("full_attention", "sliding_attention"), thetas, strict=True)
+        },
+    }  # fmt: skip
+
+
+def _gte(rng: Draw) -> dict[str, Any]:
+    told = _encoder(rng) | {"rope_theta": float(rng.choice([1e4, 1.6e5]))}
+    scaled = rng.random() < 0.5
+    told["type_vocab_size"] = int(rng.choice([0, 1, 2]))
+    return told | {"rope_scaling": {"type": "ntk", "factor": float(rng.choice([2.0, 8.0]))} if scaled else None}
+
+
+def _nomic(rng: Draw) -> dict[str, Any]:
+    told, factor = _encoder(rng), float(rng.choice([0.0, 2.0]))
+    return {
+        "vocab_size": VOCABULARY, "n_embd": told["hidden_size"], "n_head": told["num_attention_heads"],
+        "n_layer": told["num_hidden_layers"], "n_inner": told["intermediate_size"], "n_positions": 512,
+        "max_trained_positions": int(rng.choice([24, 64])), "rotary_scaling_factor": factor or None,
+        "rotary_emb_base": float(rng.choice([1e3, 1e4])), "rotary_emb_fraction": 1.0, "layer_norm_epsilon": 1e-6,
+        "activation_function": str(rng.choice(["swiglu", "geglu"])), "type_vocab_size": 2, "pad_token_id": 0,
+    }  # fmt: skip
+
+
+ENCODERS: dict[str, Callable[[Draw], dict[str, Any]]] = {
+    "bert": _encoder, "roberta": _encoder, "xlm-roberta": _encoder, "camembert": _encoder, "distilbert": _distilbert,
+    "mpnet": _mpnet, "modernbert": _modernbert, "new": _gte, "nomic_bert": _nomic,
+}  # fmt: skip
 
 
 def config(family: str, seed: int) -> dict[str, Any]:
     """A random configuration."""
-    draw = _encoder if family in ENCODERS else FAMILIES[family]
+    draw = (ENCODERS | FAMILIES)[family]
     return draw(np.random.default_rng([zlib.crc32(family.encode()), seed]))
 
 

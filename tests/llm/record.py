@@ -73,39 +73,45 @@ def reference(family: str, seed: int) -> Expected:
 
 
 def encoded(family: str, seed: int) -> Encoded:
-    """A random model that gives vectors: what transformers computes, padded on the right as it is used to."""
+    """A random model that gives vectors: what transformers computes, each text by itself."""
     values = cases.config(family, seed)
-    config = transformers.AutoConfig.for_model(family, **values, attn_implementation="eager")
-    model = transformers.AutoModel.from_config(config, add_pooling_layer=False).eval()
-    shapes = {n: list(t.shape) for n, t in model.state_dict().items() if t.is_floating_point()}
-    weights = cases.weights(shapes, seed)
-    model.load_state_dict({n: torch.from_numpy(a) for n, a in weights.items()}, strict=False)
-    rows, longest = [cases.tokens(seed, n) for n in LENGTHS], max(LENGTHS)
-    pad = values["pad_token_id"]
-    ids = torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
-    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+    model, shapes = _encoder(family, seed, values, transformers.AutoModel)
     with torch.no_grad():
-        vectors = model(ids, attention_mask=mask).last_hidden_state.numpy()
-    return Encoded(
-        values | {"model_type": family}, shapes, seed, [v[: len(r)] for v, r in zip(vectors, rows, strict=True)]
+        vectors = [model(torch.tensor([cases.tokens(seed, n)])).last_hidden_state[0].numpy() for n in LENGTHS]
+    return Encoded(values | {"model_type": family}, shapes, seed, vectors)
+
+
+def _encoder(family: str, seed: int, values: dict[str, Any], kind: Any) -> tuple[Any, dict[str, list[int]]]:
+    """A model of a family with random weights, and the shapes of these in files."""
+    twin = TWINS.get(family)
+    name, given = (family, values) if twin is None else twin.config(values)
+    given = given | {name: values[name] for name in ("num_labels",) if name in values}
+    config = transformers.AutoConfig.for_model(name, **given, attn_implementation="eager")
+    model = kind.from_config(config).eval()
+    shapes = {n: list(t.shape) for n, t in model.state_dict().items() if t.is_floating_point()}
+    shapes = {n: shape for n, shape in shapes.items() if kind is not transformers.AutoModel or "pooler" not in n}
+    shapes = shapes if twin is None else twin.shapes(values, shapes)
+    weights = cases.weights(shapes, seed)
+    weights = weights if twin is None else twin.weights(values, weights)
+    left = model.load_state_dict(
+        {n: torch.from_numpy(np.ascontiguousarray(a)) for n, a in weights.items()}, strict=False
     )
+    assert not left.unexpected_keys, left.unexpected_keys
+    assert all("pooler" in n or "position_ids" in n for n in left.missing_keys), left.missing_keys
+    return model, shapes
 
 
 def compared(family: str, seed: int) -> dict[str, Any]:
     """A random model that scores pairs of texts, and its scores of pairs that begin like one text; of the second half
-    of each, tokens are of the second text. Padded on the right as transformers is used to."""
+    of each, tokens are of the second text."""
     values = cases.config(family, seed) | {"num_labels": 1}
-    config = transformers.AutoConfig.for_model(family, **values, attn_implementation="eager")
-    model = transformers.AutoModelForSequenceClassification.from_config(config).eval()
-    shapes = {n: list(t.shape) for n, t in model.state_dict().items() if t.is_floating_point()}
-    weights = cases.weights(shapes, seed)
-    model.load_state_dict({n: torch.from_numpy(a) for n, a in weights.items()}, strict=False)
-    rows, longest = [cases.tokens(seed, n) for n in LENGTHS], max(LENGTHS)
-    ids = torch.tensor([row + [values["pad_token_id"]] * (longest - len(row)) for row in rows])
-    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
-    types = torch.tensor([[int(i >= len(row) // 2) for i in range(longest)] for row in rows])
-    with torch.no_grad():
-        logits = model(ids, attention_mask=mask, token_type_ids=types).logits[:, 0].tolist()
+    model, shapes = _encoder(family, seed, values, transformers.AutoModelForSequenceClassification)
+    logits = []
+    for n in LENGTHS:
+        types = torch.tensor([[int(i >= n // 2) for i in range(n)]])
+        typed = {"token_type_ids": types} if values.get("type_vocab_size") else {}
+        with torch.no_grad():
+            logits.append(model(torch.tensor([cases.tokens(seed, n)]), **typed).logits[0, 0].item())
     told = {k: v for k, v in values.items() if k != "num_labels"} | {"model_type": family}
     return {"config": told, "shapes": shapes, "seed": seed, "logits": logits}
 

@@ -59,7 +59,7 @@ def test_cross_encoders_like_transformers(notes: dict[str, Any]) -> None:
     weights = Arrays(cases.weights(notes["shapes"], notes["seed"]))
     typed = notes["config"].get("type_vocab_size", 1) > 1
     net = (build_pairs if typed else build_encoder)(notes["config"], weights)
-    encoder = CrossEncoder(Session(net.graph, EXACT), tokenizer(notes["seed"]), 64, weights)
+    encoder = CrossEncoder(Session(net.graph, EXACT), tokenizer(notes["seed"]), 64, weights, notes["config"])
     for which in ((0, 1, 2), (1,), (2, 0)):
         found = Reranker(encoder).scores("?", [str(LENGTHS[i]) for i in which])
         wanted = 1 / (1 + np.exp(-np.array(notes["logits"], np.float64)[list(which)]))
@@ -74,7 +74,7 @@ def test_no_cross_encoder_is_said() -> None:
     weights = Arrays({k: v for k, v in cases.weights(notes["shapes"], 0).items() if "classifier" not in k})
     session = Session(build_encoder(notes["config"], weights).graph, EXACT)
     with pytest.raises(FormatError, match="no layers that score pairs"):
-        CrossEncoder(session, tokenizer(), 64, weights)
+        CrossEncoder(session, tokenizer(), 64, weights, {})
 
 
 @pytest.mark.parametrize("family", ["qwen3", "llama", "gemma2", "qwen3_moe"])

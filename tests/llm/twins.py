@@ -150,9 +150,75 @@ def _baichuan_shapes(config: dict[str, Any], shapes: Shapes) -> Shapes:
     return _joined(shapes, tuple(f"{n}_proj" for n in "qkv"), "W_pack")
 
 
+GTE = {
+    "layers.": "encoder.layer.", "self_attn.o_proj": "attention.o_proj", "post_attention_layernorm": "attn_ln",
+    "post_mlp_layernorm": "mlp_ln",
+}  # fmt: skip
+NOMIC = {
+    "embeddings.LayerNorm": "emb_ln", "layers.": "encoder.layers.", "self_attn.o_proj": "attn.out_proj",
+    "post_attention_layernorm": "norm1", "post_mlp_layernorm": "norm2", "up_proj": "fc11", "gate_proj": "fc12",
+    "down_proj": "fc2",
+}  # fmt: skip
+
+
+def _gte(config: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The one scaling that GTE has: another base, and all turns slower."""
+    scaling, given = config["rope_scaling"], {k: v for k, v in config.items() if not k.startswith("rope")}
+    rope = {"rope_type": "default", "rope_theta": config["rope_theta"]}
+    if scaling is not None:
+        size = config["hidden_size"] // config["num_attention_heads"]
+        rope |= {"rope_theta": config["rope_theta"] * scaling["factor"]}
+        rope |= {"rope_type": "linear", "factor": scaling["factor"] ** (2 / size)}
+    return "gte", given | {"rope_parameters": rope}
+
+
+def _gte_shapes(config: dict[str, Any], shapes: Shapes) -> Shapes:
+    found = _joined(shapes, tuple(f"self_attn.{n}_proj" for n in "qkv"), "attention.qkv_proj")
+    return _renamed(_joined(found, ("mlp.up_proj", "mlp.gate_proj"), "mlp.up_gate_proj"), GTE)
+
+
+def _gte_weights(config: dict[str, Any], own: Arrays) -> Arrays:
+    found = _cut(own, "attention.qkv_proj", tuple(f"self_attn.{n}_proj" for n in "qkv"))
+    found = _cut(found, "mlp.up_gate_proj", ("mlp.up_proj", "mlp.gate_proj"))
+    return _renamed(found, {new: old for old, new in GTE.items()})
+
+
+def _nomic(config: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    rope: dict[str, Any] = {"rope_type": "default", "rope_theta": config["rotary_emb_base"]}
+    if config["rotary_scaling_factor"] is not None:
+        rope |= {"rope_type": "dynamic", "factor": config["rotary_scaling_factor"]}
+    return "nomic_bert", {
+        "vocab_size": config["vocab_size"], "hidden_size": config["n_embd"], "num_hidden_layers": config["n_layer"],
+        "num_attention_heads": config["n_head"], "intermediate_size": config["n_inner"], "rope_parameters": rope,
+        "hidden_act": {"swiglu": "silu", "geglu": "gelu"}[config["activation_function"]],
+        "layer_norm_eps": config["layer_norm_epsilon"], "max_position_embeddings": config["max_trained_positions"],
+        "type_vocab_size": config["type_vocab_size"], "pad_token_id": config["pad_token_id"],
+    }  # fmt: skip
+
+
+def _nomic_shapes(config: dict[str, Any], shapes: Shapes) -> Shapes:
+    return _renamed(_joined(shapes, tuple(f"self_attn.{n}_proj" for n in "qkv"), "attn.Wqkv"), NOMIC)
+
+
+def _nomic_weights(config: dict[str, Any], own: Arrays) -> Arrays:
+    found = _cut(own, "attn.Wqkv", tuple(f"self_attn.{n}_proj" for n in "qkv"))
+    return _renamed(found, {new: old for old, new in reversed(NOMIC.items())})
+
+
+def _cut(own: Arrays, joined: str, names: tuple[str, ...]) -> Arrays:
+    """One layer as several, of the same height each."""
+    found: Arrays = {}
+    for name, data in own.items():
+        parts = [data] if joined not in name else np.split(data, len(names))
+        found |= {name.replace(joined, new): part for new, part in zip(names, parts, strict=False)}
+    return found
+
+
 TWINS = {
     "internlm2": Twin(_internlm2_config, _internlm2_shapes, _internlm2_weights),
     "minicpm": Twin(_minicpm, lambda config, shapes: shapes, lambda config, own: own),
     "baichuan": Twin(_baichuan_config, _baichuan_shapes, _baichuan_weights),
     "chatglm": Twin(_chatglm, _chatglm_shapes, _chatglm_weights),
+    "new": Twin(_gte, _gte_shapes, _gte_weights),
+    "nomic_bert": Twin(_nomic, _nomic_shapes, _nomic_weights),
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ BATCH = 32
 _MODES = {"cls": "first", "lasttoken": "last", "mean": "mean"}
 """What a folder of sentence-transformers says, and ours."""
 _MODE = re.compile(r"pooling_mode_(\w+?)(?:_tokens?)?")
+_PADDED = {"roberta": -1, "xlm-roberta": -1, "camembert": -1, "mpnet": 1}
+"""Families whose first places are padding's, as many as this number and one more (-1: the token of padding)."""
 _KINDS = (".Transformer", ".Pooling", ".Normalize")
 """Ends of the names of their modules."""
 
@@ -58,10 +61,8 @@ class Embedder:
             return found
         before = self.prompts.get(prompt, prompt)
         tokens = [self._cut(ids) for ids in self.tokenizer.encode_batch([before + text for text in texts])]
-        order = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))  # little padding
         vectors: list[np.ndarray] = [_NOTHING] * len(tokens)
-        for begin in range(0, len(order), BATCH):
-            part = order[begin : begin + BATCH]
+        for part in batches([len(ids) for ids in tokens], "length" in self.model.inputs):
             for i, vector in zip(part, self._pooled([tokens[i] for i in part]), strict=True):
                 vectors[i] = vector
         return np.stack(vectors) if vectors else np.zeros((0, 0), np.float32)
@@ -80,18 +81,18 @@ class Embedder:
 
     def vectors(self, rows: Sequence[Sequence[int]]) -> np.ndarray:
         """The vectors of all tokens of texts, f32 ``[texts, longest, width]``: those of a text are the last ones of its
-        row."""
+        row. (Where positions depend on how long a text is, all of them count as being as long as the longest.)"""
         longest = max(map(len, rows))
         first = np.array([longest - len(row) for row in rows], np.int64)
         tokens = np.array([[0] * (longest - len(row)) + list(row) for row in rows], np.int64)
         positions = np.maximum(np.arange(longest) - first[:, None], 0)
         feeds = {"tokens": tokens, "positions": positions, "first": first}
+        if "length" in self.model.inputs:
+            feeds["length"] = np.array([longest])
         if isinstance(self.model, Session):
             found: np.ndarray = self.model.run(feeds)["vectors"]
             return found
         feeds["rows"] = np.arange(longest)
-        if "length" in self.model.inputs:
-            feeds["length"] = np.array([longest])
         found = self.model.run(feeds, state=self.model.new_state())["vectors"]
         return found
 
@@ -114,13 +115,28 @@ def load_embedder(
     pooling, normal = _pooling(opened, "mean" if encodes else "last")
     model = opened.encoder(config, bits) if encodes else opened.vectors(config, bits)
     longest = longest_text(opened.config) if encodes else usual(opened.config).longest
+    limit = _optional(_folder(opened) / "sentence_bert_config.json").get("max_seq_length")
+    longest = min(longest, limit) if isinstance(limit, int) and limit > 0 else longest
     return Embedder(model, load_tokenizer(opened.path), longest, pooling, normal, _prompts(opened))
 
 
+def batches(lengths: Sequence[int], apart: bool) -> Iterator[list[int]]:
+    """Which texts of these lengths are computed together, so that there is little padding; none where they are to be
+    ``apart`` (where positions depend on how long a text is)."""
+    order = sorted(range(len(lengths)), key=lambda i: lengths[i])
+    for _, alike in groupby(order, lambda i: lengths[i] if apart else 0):
+        same = list(alike)
+        yield from (same[begin : begin + BATCH] for begin in range(0, len(same), BATCH))
+
+
 def longest_text(config: Mapping[str, Any]) -> int:
-    """How many tokens an encoder takes."""
-    places = int(config.get("max_position_embeddings", 512))
-    return places if config.get("model_type") == "bert" else places - int(config.get("pad_token_id") or 1) - 1
+    """How many tokens an encoder has places for."""
+    told, kind = usual(config), config.get("model_type")
+    places = int(told.number("n_positions", told.number("max_position_embeddings", 512)))
+    padding = _PADDED.get(str(kind))
+    if padding is None:
+        return places
+    return places - int(told.number("pad_token_id", 1) if padding < 0 else padding) - 1
 
 
 def _prompts(opened: Opened) -> Mapping[str, str]:
@@ -177,4 +193,4 @@ def _pool(mode: str, vectors: np.ndarray) -> np.ndarray:
 
 _NOTHING = np.zeros(0, np.float32)
 
-__all__ = ["Embedder", "load_embedder", "longest_text"]
+__all__ = ["Embedder", "batches", "load_embedder", "longest_text"]

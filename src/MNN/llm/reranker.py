@@ -3,30 +3,51 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp
+from math import erf, exp, sqrt
 from typing import Protocol
 
 import numpy as np
 
-from MNN.errors import FormatError, MNNError
-from MNN.llm.embedder import longest_text
+from MNN.errors import FormatError, MNNError, UnsupportedError
+from MNN.llm.embedder import batches, longest_text
 from MNN.llm.engine.opening import Opened, open_model
 from MNN.llm.language_model import LanguageModel, load
-from MNN.llm.models.families import embeds
+from MNN.llm.models.families import embeds, usual
 from MNN.llm.models.weights import Array, Weights
 from MNN.llm.text import Tokenizer, load_tokenizer
 from MNN.runtime.config import Config, processors
 from MNN.runtime.session import Session
 
-BATCH = 32
-"""Pairs that are computed at once."""
+
+@dataclass(frozen=True)
+class _Head:
+    """What makes a score of a text's vector: a layer ``inner`` with an activation and perhaps a ``norm`` behind it, and
+    one that gives the score; by their names."""
+
+    inner: str
+    outer: str = "classifier"
+    activation: Callable[[np.ndarray], np.ndarray] = np.tanh
+    norm: str = ""
+
+
+def _relu(x: np.ndarray) -> np.ndarray:
+    found: np.ndarray = np.maximum(x, 0)
+    return found
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    found: np.ndarray = 0.5 * x * (1 + np.vectorize(erf, [x.dtype])(x / sqrt(2)))
+    return found
+
+
 _HEADS = (
-    ("classifier.dense", "classifier.out_proj"),  # RoBERTa and XLM-RoBERTa
-    ("bert.pooler.dense", "classifier"),
+    _Head("classifier.dense", "classifier.out_proj"),  # RoBERTa, XLM-RoBERTa, CamemBERT and MPNet
+    *(_Head(f"{prefix}.pooler.dense") for prefix in ("bert", "new", "gte", "nomic_bert")),
+    _Head("pre_classifier", activation=_relu),  # DistilBERT
+    _Head("head.dense", activation=_gelu, norm="head.norm"),  # ModernBERT
 )
-"""What the layers behind the first token's vector are called: one with tanh, and the one that gives the score."""
 INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query"
 _BEGIN = (
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
@@ -90,22 +111,28 @@ class CrossEncoder:
     """An encoder that reads question and text as one, and scores the first token's vector (Nogueira and Cho 2019,
     arXiv:1901.04085). Texts that are too long are cut."""
 
-    def __init__(self, session: Session, tokenizer: Tokenizer, longest: int, weights: Weights) -> None:
+    def __init__(
+        self, session: Session, tokenizer: Tokenizer, longest: int, weights: Weights, config: Mapping[str, object]
+    ) -> None:
         self._session, self.tokenizer, self.longest = session, tokenizer, longest
-        found = next((names for names in _HEADS if all(f"{n}.weight" in weights for n in names)), None)
+        found = next((h for h in _HEADS if all(f"{n}.weight" in weights for n in (h.inner, h.outer))), None)
         if found is None:
             raise FormatError("the model has no layers that score pairs of texts; is it one that embeds texts?")
-        self._layers = [(_numbers(weights[f"{n}.weight"]), _numbers(weights[f"{n}.bias"])) for n in found]
-        outputs = len(self._layers[1][1])
+        activation = config.get("classifier_activation", "gelu")
+        if found.norm and activation != "gelu":
+            raise UnsupportedError(f"scores behind the activation {activation!r} are not known; known is 'gelu'")
+        self._head, self._epsilon = found, usual(config).number("norm_eps", 1e-5)
+        self._mean = bool(found.norm) and config.get("classifier_pooling", "cls") == "mean"
+        names = [f"{name}.{kind}" for name in (found.inner, found.norm, found.outer) for kind in ("weight", "bias")]
+        self._numbers = {name: _numbers(weights[name]) for name in names if name in weights}
+        outputs = len(self._numbers[f"{found.outer}.weight"])
         if outputs not in (1, 2):
             raise FormatError(f"the model sorts texts into {outputs} classes; one score, or two, are expected")
 
     def scores(self, query: str, texts: Sequence[str], instruction: str = INSTRUCTION) -> np.ndarray:
         pairs = [self.tokenizer.encode_pair(query, text, self.longest) for text in texts]
-        order = sorted(range(len(pairs)), key=lambda i: len(pairs[i][0]))  # little padding
         found = np.zeros(len(pairs), np.float32)
-        for begin in range(0, len(order), BATCH):
-            part = order[begin : begin + BATCH]
+        for part in batches([len(ids) for ids, _ in pairs], "length" in self._session.inputs):
             logits = self._logits([pairs[i] for i in part])
             found[part] = 1 / (1 + np.exp(-logits))
         return found
@@ -120,10 +147,29 @@ class CrossEncoder:
         feeds = {"tokens": tokens, "positions": positions, "first": first}
         if "types" in self._session.inputs:
             feeds["types"] = types
-        vectors = self._session.run(feeds)["vectors"][np.arange(len(pairs)), first]
-        (inner, shift), (outer, last) = self._layers
-        made: np.ndarray = np.tanh(vectors @ inner.T + shift) @ outer.T + last
+        if "length" in self._session.inputs:
+            feeds["length"] = np.array([longest])
+        vectors = self._session.run(feeds)["vectors"]
+        if self._mean:
+            texts = np.stack([row[n:].mean(0) for row, n in zip(vectors, first, strict=True)])
+        else:
+            texts = vectors[np.arange(len(pairs)), first]
+        made = self._scored(texts)
         return made[:, 0] if made.shape[1] == 1 else made[:, 1] - made[:, 0]
+
+    def _scored(self, x: np.ndarray) -> np.ndarray:
+        """What the head makes of vectors ``[texts, width]``: ``[texts, 1 or 2]``."""
+        head = self._head
+        x = head.activation(self._linear(x, head.inner))
+        if head.norm:
+            x = x - x.mean(1, keepdims=True)
+            x = x / np.sqrt((x * x).mean(1, keepdims=True) + self._epsilon) * self._numbers[f"{head.norm}.weight"]
+            x = x + self._numbers.get(f"{head.norm}.bias", _NONE)
+        return self._linear(x, head.outer)
+
+    def _linear(self, x: np.ndarray, name: str) -> np.ndarray:
+        found: np.ndarray = x @ self._numbers[f"{name}.weight"].T + self._numbers.get(f"{name}.bias", _NONE)
+        return found
 
 
 class Judge:
@@ -161,8 +207,8 @@ def load_reranker(
     bits: int | None = None,
     cache: bool = True,
 ) -> Reranker:
-    """Opens a model that compares texts: a cross-encoder (BERT, RoBERTa, XLM-RoBERTa: bge-reranker and its like), or
-    one that writes whether a text answers (Qwen3-Reranker).
+    """Opens a model that compares texts: a cross-encoder (an encoder of any family with a layer for scores behind it:
+    bge-reranker and its like), or one that writes whether a text answers (Qwen3-Reranker).
 
     Arguments are those of :func:`MNN.llm.load`. Raises :class:`MNNError` where there is no such model.
     """
@@ -176,7 +222,12 @@ def load_reranker(
 def _cross_encoder(opened: Opened, config: Config, bits: int | None) -> CrossEncoder:
     pairs = int(opened.config.get("type_vocab_size") or 1) > 1  # type: ignore[call-overload]
     session = opened.encoder(config, bits, pairs)
-    return CrossEncoder(session, load_tokenizer(opened.path), longest_text(opened.config), opened.weights())
+    longest = longest_text(opened.config)
+    return CrossEncoder(session, load_tokenizer(opened.path), longest, opened.weights(), opened.config)
+
+
+_NONE = np.zeros((), np.float32)
+"""What is added where a layer adds nothing."""
 
 
 def _numbers(weight: Array) -> np.ndarray:

@@ -116,17 +116,20 @@ def attend(
     output: str = "o_proj",
     interleaved: bool = False,
     norms: tuple[float, float] | None = None,
+    grown: Value | None = None,
 ) -> Value:
     """Self-attention whose queries, keys and values are linear in ``y``, with the output's layer behind it. ``angles``
     are those of the positions (None: there are none); ``norms`` (epsilon, and what is added to the weights): heads of
-    queries and keys are normalised by ``at.q_norm`` and ``at.k_norm``."""
+    queries and keys are normalised by ``at.q_norm`` and ``at.k_norm``; ``grown``: what queries are multiplied by."""
     qkv = net.linear(y, *(f"{at}.{name}" for name in names))
     gamma = None
     if norms is not None:
-        q, k = (net.weight(f"{at}.{name}.weight") for name in ("q_norm", "k_norm"))
-        gamma = np.concatenate([np.tile(q, (heads.count, 1)), np.tile(k, (heads.groups, 1))]) + np.float32(norms[1])
-    q_k_v = apart(net, qkv, heads, angles, interleaved, gamma, norms[0] if norms else 0.0)
-    return net.linear(net.attention(*q_k_v, heads, layer), f"{at}.{output}")
+        own = [net.weight(f"{at}.{name}.weight") for name in ("q_norm", "k_norm")]
+        tiled = [np.tile(one, (n, 1)) for one, n in zip(own, (heads.count, heads.groups), strict=True)]
+        gamma = np.concatenate(tiled) + np.float32(norms[1])
+    q, k, v = apart(net, qkv, heads, angles, interleaved, gamma, norms[0] if norms else 0.0)
+    q = q if grown is None else net.multiply(q, grown)
+    return net.linear(net.attention(q, k, v, heads, layer), f"{at}.{output}")
 
 
 def apart(

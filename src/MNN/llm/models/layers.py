@@ -241,10 +241,13 @@ class Layers(GraphBuilder):
 
     # -- attention --------------------------------------------------------------------------------------------------
 
+    def floats(self) -> Value:
+        """The positions, f32 ``[batch, sequence, 1, 1]``."""
+        return self.op("Unsqueeze", self.op("Cast", self.positions, dstT="DT_FLOAT"), squeezeDims=[2, 3])
+
     def angles(self, rotary: Rotary) -> Angles:
         """Those of all positions."""
-        places = self.op("Unsqueeze", self.op("Cast", self.positions, dstT="DT_FLOAT"), squeezeDims=[2, 3])
-        turned = self.multiply(places, self._turns(rotary))
+        turned = self.multiply(self.floats(), self._turns(rotary))
         cos, sin = (self.multiply(self.unary(kind, turned), rotary.scale) for kind in ("COS", "SIN"))
         return cos, sin, rotary.width
 
@@ -298,7 +301,7 @@ class Layers(GraphBuilder):
             for kind, size in zip("kv", sizes, strict=True)
         ]
         q, k, v = (self.permute(t, 0, 2, 1, 3) for t in (q, k, v))
-        out, *present = self.emit("OnnxAttention", [q, k, v, self._not_padding(past[0]), *past], 3, **heads.causal)
+        out, *present = self.emit("OnnxAttention", [q, k, v, self.not_padding(past[0]), *past], 3, **heads.causal)
         for kind, before, after, size in zip("kv", past, present, sizes, strict=True):
             after.name, after.dtype = f"present_{kind}{layer}", DType.F32
             after.shape = (self._batch, heads.groups, "total", size)
@@ -332,28 +335,32 @@ class Layers(GraphBuilder):
             self.graph.outputs.append(after)
         return out
 
-    def attention_at_once(self, q: Value, k: Value, v: Value, heads: Heads, causal: bool, value_size: int = 0) -> Value:
-        """Attention of all to all, or of all to what is earlier, without a cache; shapes as in :meth:`attention`."""
+    def attention_at_once(
+        self, q: Value, k: Value, v: Value, heads: Heads, causal: bool, value_size: int = 0, mask: Value | None = None
+    ) -> Value:
+        """Attention of all to all, or of all to what is earlier, without a cache; shapes as in :meth:`attention`.
+        ``mask``: which keys are seen, or what is added to scores, in place of :meth:`not_padding`."""
         q, k, v = (self.permute(t, 0, 2, 1, 3) for t in (q, k, v))
         attrs = heads.causal if causal else {"scale": heads.scale}
-        out, *_ = self.emit("OnnxAttention", [q, k, v, self._not_padding(None)], 3, **attrs)
+        out, *_ = self.emit("OnnxAttention", [q, k, v, mask or self.not_padding(None)], 3, **attrs)
         return self.reshape(self.permute(out, 0, 2, 1, 3), 0, 0, heads.count * (value_size or heads.size))
 
-    def _not_padding(self, past: Value | None) -> Value | None:
+    def not_padding(self, past: Value | None) -> Value | None:
         """Which keys of each row are no padding, ``[batch, 1, 1, total]``; None where none is."""
         if self.first is None:
             return None
         if self._seen is None:
-            assert self.tokens is not None
-            parts = [(self.tokens, 1)] if past is None else [(past, 2), (self.tokens, 1)]
-            lengths = [self.gather(self.op("Shape", value), self.const(np.array(axis))) for value, axis in parts]
-            scalars = [self.const(np.array(n, np.int64)) for n in (0, 1)]
-            length = lengths[0] if past is None else self.add(*lengths)
-            total = self.op("Cast", length, dstT="DT_INT64")
-            places = self.op("Range", scalars[0], total, scalars[1], Tidx="DT_INT64")
             starts = self.op("Unsqueeze", self.first, squeezeDims=[1, 2, 3])
-            self._seen = self.op("BinaryOp", places, starts, opType="GREATER_EQUAL")
+            self._seen = self.op("BinaryOp", self.places(past), starts, opType="GREATER_EQUAL")
         return self._seen
+
+    def places(self, past: Value | None = None) -> Value:
+        """The numbers of all tokens of a row, those of a ``past`` before it too, i64 ``[total]``."""
+        assert self.tokens is not None
+        parts = [(self.tokens, 1)] if past is None else [(past, 2), (self.tokens, 1)]
+        lengths = [self.gather(self.op("Shape", value), self.const(np.array(axis))) for value, axis in parts]
+        total = self.op("Cast", lengths[0] if past is None else self.add(*lengths), dstT="DT_INT64")
+        return self.op("Range", self.const(np.int64(0)), total, self.const(np.int64(1)), Tidx="DT_INT64")
 
     # -- the end ----------------------------------------------------------------------------------------------------
 

@@ -1,25 +1,34 @@
-"""Llama 1 to 3 (Touvron et al. 2023, arXiv:2302.13971), and what is built like it: Mistral, Yi, SmolLM2, InternLM3; and
-Mixtral (arXiv:2401.04088), with experts behind attention."""
+"""Llama 1 to 3 (Touvron et al. 2023, arXiv:2302.13971), and what is built like it: Mistral, Ministral, Yi, SmolLM2,
+InternLM3; and Mixtral (arXiv:2401.04088), with experts behind attention."""
 
 from __future__ import annotations
 
-from MNN.ir.graph import Graph
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from MNN.frontends.common.expressions import binary
+from MNN.ir.graph import Graph, Value
 from MNN.llm.models.experts import Experts, Routing, mixture
 from MNN.llm.models.families import Config, attend, family, head
 from MNN.llm.models.layers import Layers
 
+_WINDOWED = ("mistral", "mixtral", "ministral", "ministral3")
 
-@family("llama", "mistral", "internlm3", "mixtral")
+
+@family("llama", "internlm3", *_WINDOWED)
 def llama(config: Config, net: Layers) -> Graph:
     mixed = config.family == "mixtral"
-    heads = config.heads(window=config.window if mixed or config.family == "mistral" else 0)
+    windows = config.windows(lambda i: True) if config.family in _WINDOWED else [0] * config.layers
+    heads, grown = config.heads(), _grown(config, net)
     routing = Routing.of(config, normal=True) if mixed else None
     angles = net.angles(config.rotary(heads.size))
     x = net.embed("model.embed_tokens.weight")
     for i in range(config.layers):
         at = f"model.layers.{i}"
         y = net.rms_norm(x, f"{at}.input_layernorm", config.epsilon)
-        x = net.add(x, attend(net, y, f"{at}.self_attn", heads, i, angles))
+        x = net.add(x, attend(net, y, f"{at}.self_attn", replace(heads, window=windows[i]), i, angles, grown=grown))
         y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
         if routing is None:
             mlp = f"{at}.mlp"
@@ -30,3 +39,15 @@ def llama(config: Config, net: Layers) -> Graph:
             y = mixture(net, y, f"{moe}.gate", routing, names, config.activation)
         x = net.add(x, y)
     return head(config, net, net.rms_norm(net.picked(x), "model.norm", config.epsilon))
+
+
+def _grown(config: Config, net: Layers) -> Value | None:
+    """What queries are multiplied by, which grows with the number of trained lengths before them (Ministral 3, from
+    Llama 4); None where nothing is."""
+    told = config.get("rope_parameters") or config.get("rope_scaling")
+    if not isinstance(told, Mapping) or not isinstance(beta := told.get("llama_4_scaling_beta"), (int, float)):
+        return None
+    trained = float(told.get("original_max_position_embeddings") or config.longest)
+    whole = net.unary("FLOOR", binary(net, "REALDIV", net.floats(), net.const(np.float32(trained))))
+    grown = net.unary("LOG", net.add(whole, net.const(np.float32(1))))
+    return net.add(net.multiply(grown, float(beta)), net.const(np.float32(1)))

@@ -81,6 +81,13 @@ def _dynamic(given: Mapping[str, object], turns: np.ndarray, base: float, longes
     return Rotary(turns, trained=int(longest), stretch=_needed(given, "factor"))
 
 
+def _ntk(given: Mapping[str, object], turns: np.ndarray, base: float, longest: float, trained: float) -> Rotary:
+    """A base that is larger by a factor, and all turns slower: those of GTE 1.5 (arXiv:2407.19669, "NTK-aware")."""
+    factor, width = _needed(given, "factor"), 2 * len(turns)
+    grown = turns * factor ** (-np.arange(0, width, 2, dtype=np.float64) / width) / factor ** (2 / width)
+    return Rotary(grown.astype(np.float32))
+
+
 def _llama3(given: Mapping[str, object], turns: np.ndarray, base: float, longest: float, trained: float) -> Rotary:
     """Slow turns are divided, fast ones kept, those between mixed (Llama 3.1)."""
     factor, low, high = (_needed(given, key) for key in ("factor", "low_freq_factor", "high_freq_factor"))
@@ -139,7 +146,7 @@ def _longrope(given: Mapping[str, object], turns: np.ndarray, base: float, longe
 
 _KINDS = {
     "default": _default, "linear": _linear, "dynamic": _dynamic, "llama3": _llama3, "yarn": _yarn,
-    "longrope": _longrope, "su": _longrope,
+    "longrope": _longrope, "su": _longrope, "ntk": _ntk,
 }  # fmt: skip
 
 

@@ -233,6 +233,12 @@ def _baichuan(file: GGUF, config: dict[str, Any]) -> None:
         raise UnsupportedError(f"{file.path}: the larger Baichuan models, with linear biases (ALiBi), cannot be read")
 
 
+def _ministral3(file: GGUF, config: dict[str, Any]) -> None:
+    beta = file.get("mistral3.attention.temperature_scale", float)
+    if beta and isinstance(config.get("rope_scaling"), dict):
+        config["rope_scaling"]["llama_4_scaling_beta"] = float(f"{beta:.6g}")
+
+
 def _glm(file: GGUF, config: dict[str, Any]) -> None:
     names = set(file.tensors)
     config["attention_bias"] = bool({"blk.0.attn_q.bias", "blk.0.attn_qkv.bias"} & names)
@@ -246,6 +252,7 @@ _OWN = {
     "starcoder2": _starcoder2,
     "deepseek_v2": _deepseek,
     "phi3": _phi3,
+    "ministral3": _ministral3,
     "llama": _baichuan,
     "glm": _glm,
     "glm4": _glm,
