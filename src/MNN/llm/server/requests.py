@@ -157,6 +157,12 @@ def _shared(body: Mapping[str, Any]) -> dict[str, Any]:
         "presence_penalty": fields.number(body, "presence_penalty", -2, 2),
         "frequency_penalty": fields.number(body, "frequency_penalty", -2, 2),
         "repetition_penalty": fields.number(body, "repetition_penalty", 0.01, 100),
+        "tail_free": fields.number(body, "tail_free", 0, 1),
+        "penalty_window": fields.whole(body, "penalty_window", 0, 1 << 30),
+        "dry_multiplier": fields.number(body, "dry_multiplier", 0, 100),
+        "dry_base": fields.number(body, "dry_base", 1, 100),
+        "dry_allowed_length": fields.whole(body, "dry_allowed_length", 1, 1 << 30),
+        "dry_window": fields.whole(body, "dry_window", 0, 1 << 30),
         "seed": fields.whole(body, "seed", -(1 << 63), (1 << 63) - 1),
         "logit_bias": _bias(body) or None,
     }
