@@ -58,6 +58,19 @@ _BERT = {
     "layer_output_norm": "output.LayerNorm",
 }
 
+_NOMIC = {
+    "token_embd": "embeddings.word_embeddings",
+    "token_embd_norm": "emb_ln",
+    "token_types": "embeddings.token_type_embeddings",
+    "attn_qkv": "attn.Wqkv",
+    "attn_output": "attn.out_proj",
+    "attn_output_norm": "norm1",
+    "ffn_up": "mlp.fc11",
+    "ffn_gate": "mlp.fc12",
+    "ffn_down": "mlp.fc2",
+    "layer_output_norm": "norm2",
+}
+
 
 @dataclass(frozen=True)
 class Architecture:
@@ -177,6 +190,9 @@ ARCHITECTURES = {
         config={"hidden_act": "gelu", "position_embedding_type": "absolute"},
         shared=False,
         layers="encoder.layer.",
+    ),
+    "nomic-bert": Architecture(
+        "nomic_bert", "NomicBertModel", _NOMIC, config=_SILU, shared=False, layers="encoder.layers."
     ),
 }
 """By ``general.architecture``; ``mixtral`` is what ``llama`` with experts is called here."""
