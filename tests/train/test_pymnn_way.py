@@ -209,7 +209,7 @@ def test_data_that_cannot_be_had():
         loader.next()
         with pytest.raises(MNNError, match=r"sample 2 of the dataset cannot be had \(OSError: the disk is gone\)"):
             loader.next()
-    with pytest.raises(MNNError, match="batch_size must be positive"):
+    with pytest.raises(MNNError, match="batch_size must be a positive whole number"):
         MNN.data.DataLoader(Broken(), 0)
 
 

@@ -42,9 +42,11 @@ class DataLoader:
     ) -> None:
         if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
             raise MNNError(f"a DataLoader takes a Dataset, found {type(dataset).__name__}")
-        if batch_size < 1 or num_workers < 0:
+        counts = [isinstance(n, (int, np.integer)) for n in (batch_size, num_workers)]
+        if not all(counts) or batch_size < 1 or num_workers < 0:
             raise MNNError(
-                f"batch_size must be positive and num_workers not negative, found {batch_size}, {num_workers}"
+                "batch_size must be a positive whole number and num_workers one that is not negative, found "
+                f"{batch_size!r}, {num_workers!r}"
             )
         self.dataset, self.batch_size, self.shuffle = dataset, int(batch_size), bool(shuffle)
         self.seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else int(seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +47,11 @@ class Module:
                 self._vars[key] = value
             else:
                 self._vars.pop(key, None)
+        elif isinstance(value, (Module, Var)):
+            raise MNNError(
+                f"{type(self).__name__}.{key} is set before the module can hold it: call super().__init__() first in "
+                f"{type(self).__name__}.__init__()"
+            )
         object.__setattr__(self, key, value)
 
     def forward(self, x: Any) -> Any:
@@ -144,6 +149,23 @@ class Module:
         own = list(self._vars.values()) if self._frozen else []
         return [*own, *[v for child in self._children.values() for v in child.frozen_parameters()]]
 
+    def unlisted(self) -> list[str]:
+        """Paths of attributes that are sequences or dicts of modules or of trainable Vars which are nowhere among
+        :attr:`parameters`: optimizers do not see them."""
+        known = {id(v._expr) for v in self.parameters}
+        return self._unlisted("", known)
+
+    def _unlisted(self, prefix: str, known: Collection[int]) -> list[str]:
+        found = []
+        for key, value in vars(self).items():
+            if not key.startswith("_") and isinstance(value, (list, tuple, dict)):
+                held = list(value.values()) if isinstance(value, dict) else value
+                inside = [v for m in held if isinstance(m, Module) for v in m.parameters]
+                inside += [v for v in held if isinstance(v, Var) and v.op_type == "Trainable"]
+                if any(id(v._expr) not in known for v in inside):
+                    found.append(prefix + key)
+        return found + [p for name, m in self._children.items() for p in m._unlisted(f"{prefix}{name}.", known)]
+
     def load_parameters(self, parameters: list[Var]) -> bool:
         """Takes the numbers of as many Vars, in the order of ``parameters``; False when they do not fit."""
         own = self.parameters
@@ -216,12 +238,19 @@ def trainable(module: Module) -> list[Var]:
 
 def save(module: Module, path: str | os.PathLike[str]) -> None:
     """Writes all parameters by name (numpy's .npz), whole or not at all; :func:`load` reads them."""
+    _check_module("save", module)
     write_arrays(path, {name: v.read() for name, v in module.named_parameters().items()})
 
 
 def load(module: Module, path: str | os.PathLike[str]) -> None:
     """Reads what :func:`save` wrote into a module of the same form. Raises :class:`MNNError` for another one's."""
+    _check_module("load", module)
     set_parameters(module, read_arrays(path), os.fspath(path))
+
+
+def _check_module(what: str, module: object) -> None:
+    if not isinstance(module, Module):
+        raise MNNError(f"{what}() takes a module and a path, in this order; the first is {type(module).__name__}")
 
 
 def set_parameters(module: Module, arrays: Mapping[str, np.ndarray], where: str) -> None:

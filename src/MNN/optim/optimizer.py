@@ -25,6 +25,7 @@ from MNN.optim.settings import not_negative, whole
 from MNN.optim.step_graph import APPLY, RATE, SCALE, TIME, Method, StepGraph, step_graph
 from MNN.runtime.config import Config
 from MNN.runtime.state_memory import Kept, StateMemory
+from MNN.warning import warn
 
 PARAMETER, STATISTIC = "parameter", "statistic"
 """What names of states begin with."""
@@ -62,6 +63,12 @@ class Optimizer:
         if module is not None and not isinstance(module, Module):
             raise MNNError(f"an optimizer trains a Module, found {type(module).__name__}")
         self.module = module
+        if module is not None and (hidden := module.unlisted()):
+            warn(
+                f"parameters in {type(module).__name__}'s {', '.join(hidden)} are not trained: modules in a list or a "
+                "dict are not found; set each as an attribute (setattr(self, f'layer{i}', layer)), or call "
+                "self._register_submodules(layers)"
+            )
         self.learning_rate = not_negative("learning_rate", learning_rate)
         self.weight_decay = not_negative("weight_decay", weight_decay)
         self.regularization_method = Regularization_Method.of(regularization_method)
@@ -166,7 +173,8 @@ class Optimizer:
         known = {id(v._expr): f"{PARAMETER}{i}" for i, v in enumerate(parameters)}
         known |= {id(v._expr): f"{STATISTIC}{i}" for i, v in enumerate(self.module.statistics)}
         found = {known[id(leaf)]: leaf for leaf in captured.leaves if id(leaf) in known}
-        if not any(name.startswith(PARAMETER) for name in found):
+        reached = {known.get(id(leaf), "") for leaf in captured.outputs[0]._expr.sources}
+        if not any(name.startswith(PARAMETER) for name in reached):
             raise MNNError(
                 "the loss depends on no parameter of the module that is trained: is it computed from the module's "
                 "output, are all of its parameters frozen, or was the step of this loss made already?"
@@ -294,6 +302,8 @@ class Optimizer:
 
     def load_state(self, state: Mapping[str, np.ndarray]) -> None:
         """Goes on from what :meth:`state` gave. Raises :class:`MNNError` for the state of another optimizer."""
+        if missing := {"steps", "losses"} - set(state):
+            raise MNNError(f"that is no state of an optimizer: it has no '{min(missing)}'")
         kinds = {*self.method().states, "sum"}
         for name, array in state.items():
             owner, dot, kind = name.partition(".")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+import numpy as np
+
 from MNN.errors import MNNError
 from MNN.expr.create import placeholder
 from MNN.expr.models import graph_of
@@ -30,6 +32,9 @@ def export(
 
 def inference_graph(model: Module, inputs: Sequence[Sequence[int] | Var], names: Sequence[str] = ()) -> Graph:
     """What :func:`export` writes."""
+    for v in inputs:
+        if not isinstance(v, (Var, Sequence, np.ndarray)) or isinstance(v, str):
+            raise MNNError(f"an input is given by its shape, such as [1, 3, 224, 224], found {v!r}")
     taken = [v if isinstance(v, Var) else placeholder(list(v), NCHW) for v in inputs]
     if (other := next((v for v in taken if v.op_type != "Input"), None)) is not None:
         raise MNNError(f"an input is given by its shape or as a placeholder, found a Var of {other.op_type}")
@@ -46,6 +51,8 @@ def inference_graph(model: Module, inputs: Sequence[Sequence[int] | Var], names:
     wanted = list(names) or [*_numbered("input", len(taken)), *_numbered("output", len(given))]
     if len(wanted) != len(taken) + len(given):
         raise MNNError(f"{len(wanted)} names for {len(taken)} inputs and {len(given)} outputs")
+    if len(set(wanted)) != len(wanted):
+        raise MNNError(f"inputs and outputs have names of their own, found {', '.join(wanted)}")
     optimize(graph)
     for value, name in zip([*graph.inputs, *graph.outputs], wanted, strict=True):
         value.name = name

@@ -19,15 +19,17 @@ from MNN.nn.module import Module, set_parameters
 from MNN.optim.methods import ADAM
 from MNN.optim.optimizer import Optimizer
 from MNN.optim.schedules import Schedule
+from MNN.optim.settings import not_negative
 from MNN.runtime.config import Config
 from MNN.train import checkpoint as checkpoints
 from MNN.train.history import Begun, Epoch, History
 from MNN.train.interruption import Interruption
-from MNN.train.metrics import Metric, metrics_of
+from MNN.train.metrics import Metric, metrics_of, value_of
 from MNN.train.step import Steps
 from MNN.train.telling import Telling
 
 Loss = Callable[[Var, Var], Var]
+_EXAMPLES = {"loss": "nn.loss.mse", "schedule": "train.schedules.cosine(0.01, 1000)"}
 
 
 def fit(
@@ -66,6 +68,14 @@ def fit(
 
     Raises :class:`MNNError` for data that do not fit, a loss that is no number, or one that is infinite or NaN.
     """
+    if not all(isinstance(n, (int, np.integer)) and n >= 0 for n in (epochs, patience, seed)):
+        raise MNNError(
+            "epochs, patience and seed are whole numbers that are not negative, found "
+            f"{epochs!r}, {patience!r} and {seed!r}"
+        )
+    for name, given in (("loss", loss), ("schedule", schedule)):
+        if given is not None and not callable(given):
+            raise MNNError(f"{name} is a function, such as MNN.{_EXAMPLES[name]}, found {given!r}")
     loader = _loader(data, batch_size, True, seed)
     own = optimizer or ADAM(model, 1e-3, threads=threads)
     if not isinstance(own, Optimizer):
@@ -74,8 +84,6 @@ def fit(
         raise MNNError("the optimizer trains another module than the one that is given")
     if precision is not None:
         own.precision = Config(precision=precision).precision
-    if epochs < 0 or patience < 0:
-        raise MNNError(f"epochs and patience are not negative, found {epochs} and {patience}")
     found, best = History(), dict[str, np.ndarray]()
     if checkpoint is not None and Path(checkpoint).exists():
         found, loader.seed, best = checkpoints.read(checkpoint, model, own, settings)
@@ -97,12 +105,13 @@ def fit(
             model.train(True)
             for inputs, targets in loader.rest(begun.batches):
                 if schedule is not None:
-                    own.learning_rate = float(schedule(own.steps))
+                    own.learning_rate = not_negative("the schedule's rate", schedule(own.steps))
                 value, predicted = steps.step(inputs, targets)
                 target = targets[0].read()
                 if wanted is None:
                     wanted = metrics_of(["accuracy"] if target.dtype.kind in "iu" and loss is None else [])
-                _add(begun, len(predicted), value, {n: metric(predicted, target) for n, metric in wanted.items()})
+                told = {n: value_of(n, metric, predicted, target) for n, metric in wanted.items()}
+                _add(begun, len(predicted), value, told)
                 telling.batch(number, epochs, begun.batches, len(loader), begun.loss / begun.samples)
                 if interruption.came and begun.batches < len(loader):
                     save(begun)
@@ -150,7 +159,7 @@ def _means(model: Module, steps: Steps, loader: DataLoader, wanted: Mapping[str,
             seen += count
             sums["loss"] = sums.get("loss", 0.0) + count * value
             for name, metric in wanted.items():
-                sums[name] = sums.get(name, 0.0) + count * metric(predicted, target)
+                sums[name] = sums.get(name, 0.0) + count * value_of(name, metric, predicted, target)
     finally:
         model.train(before)
     return {name: s / seen for name, s in sums.items()}

@@ -36,4 +36,12 @@ def metrics_of(given: Sequence[str] | Mapping[str, Metric]) -> dict[str, Metric]
     return {n: _KNOWN[n] for n in given}
 
 
-__all__ = ["Metric", "accuracy", "mae", "metrics_of"]
+def value_of(name: str, metric: Metric, predictions: np.ndarray, targets: np.ndarray) -> float:
+    """What a metric gives. Raises :class:`MNNError` where that is no number."""
+    found = metric(predictions, targets)
+    if np.ndim(found) or not isinstance(found, (int, float, np.generic, np.ndarray)):
+        raise MNNError(f"the metric '{name}' must give one number, it gives {type(found).__name__}")
+    return float(found)
+
+
+__all__ = ["Metric", "accuracy", "mae", "metrics_of", "value_of"]

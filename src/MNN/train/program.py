@@ -17,12 +17,14 @@ from MNN.frontends import load_graph
 from MNN.frontends.mnn.write import write_mnn
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
+from MNN.nn.loss import check_labels
 from MNN.nn.module import Module
 from MNN.nn.steps import STEP
 from MNN.ops.elementwise.identity import copying
 from MNN.optim.capture import Captured
 from MNN.optim.optimizer import Optimizer
 from MNN.optim.program import StepProgram
+from MNN.optim.settings import not_negative
 from MNN.optim.step_graph import APPLY, RATE, SCALE, TIME, nodes_before
 from MNN.passes.manager import optimize
 from MNN.runtime.config import Config
@@ -34,6 +36,8 @@ INPUT, TARGET, LOSS, PREDICTION = "input", "target", "loss", "prediction"
 NEXT, NOW = ".next", ".now"
 """What the results that become states, and the numbers of states, are called behind the state's name."""
 EVERY, STEPS, LOSSES = "every", "steps", "losses"
+CLASSES = "classes"
+"""How many classes labels tell apart, where they are known to; files without it are read too."""
 
 
 class TrainingProgram:
@@ -48,6 +52,7 @@ class TrainingProgram:
         if not {LOSS, PREDICTION} <= set(made) or not set(counts) <= set(stored) or not {INPUT, RATE} <= set(inputs):
             raise MNNError("the file holds no training program; MNN.train.save_program writes one")
         numbers = {name: _number(stored.pop(name)) for name in counts}
+        self._classes = int(_number(stored.pop(CLASSES))) if CLASSES in stored else 0
         if min(numbers.values()) < 0 or numbers[EVERY] < 1:
             raise MNNError(f"the training program's counts are damaged: {numbers}")
         self._graph, self.learning_rate = graph, numbers[RATE]
@@ -84,6 +89,9 @@ class TrainingProgram:
         """A step on a batch of arrays: the loss before it. Raises :class:`MNNError` where they do not fit, or where the
         loss is infinite or NaN, and parameters stay as they are."""
         feeds = {INPUT: np.asarray(inputs), TARGET: np.asarray(targets)}
+        if self._classes and feeds[TARGET].dtype.kind in "iu":
+            check_labels(feeds[TARGET], self._classes)
+        self.learning_rate = not_negative("learning_rate", self.learning_rate)
         arrays = {name: _fitting(value, feeds[name]) for name, value in self._fed.items()}
         applies = (self.losses + 1) % self._every == 0
         arrays |= {
@@ -112,7 +120,10 @@ class TrainingProgram:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the program with the numbers that it has now, whole or not at all."""
-        counts = {RATE: np.float32(self.learning_rate), EVERY: self._every, STEPS: self.steps, LOSSES: self.losses}
+        counts = {
+            RATE: np.float32(self.learning_rate), EVERY: self._every, STEPS: self.steps, LOSSES: self.losses,
+            CLASSES: self._classes,
+        }  # fmt: skip
         ends = [v for v in self._graph.outputs if not v.name.endswith(NOW)]
         write_mnn(_with_numbers(self._graph, ends, {**self.numbers, **counts}), path)
 
@@ -190,9 +201,13 @@ def save_program(
     known[looked[0]] = known[batch[0]]
     prediction, nodes = _looking(look, known)
     whole = Graph("training", graph.inputs, [], [*graph.nodes, *nodes])
+    labels = loss is None and not wanted[0]._kind.is_float
+    classes = int(captured.outputs[1].shape[-1]) if labels else 0
+    if labels:
+        check_labels(wanted[0]._array(), classes)
     counts = {
         RATE: np.float32(optimizer.learning_rate), EVERY: optimizer.accumulate, STEPS: optimizer.steps,
-        LOSSES: optimizer.losses,
+        LOSSES: optimizer.losses, CLASSES: classes,
     }  # fmt: skip
     write_mnn(_with_numbers(whole, [graph.outputs[0], *ends, prediction], {**numbers, **counts}), path)
 

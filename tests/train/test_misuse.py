@@ -1,0 +1,136 @@
+"""What a program can do wrong around a training: one sentence each, before anything is changed."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import MNN
+from MNN.errors import MNNError, ShapeError
+
+F, nn, optim, train = MNN.expr, MNN.nn, MNN.optim, MNN.train
+RNG = np.random.default_rng(5)
+X, Y = RNG.normal(size=(8, 3)).astype(np.float32), np.arange(8, dtype=np.int32) % 2
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.linear(3, 2)
+
+    def forward(self, x):
+        return self.a(x)
+
+
+def fitted(model=None, data=(X, Y), **options):
+    return train.fit(model or Net(), data, progress=False, **options)
+
+
+def test_a_module_that_is_not_begun():
+    class Hasty(nn.Module):
+        def __init__(self):
+            self.a = nn.linear(3, 2)
+
+    with pytest.raises(MNNError, match=r"Hasty.a is set before .* call super\(\).__init__\(\) first"):
+        Hasty()
+
+
+@pytest.mark.parametrize("kind", [list, tuple, lambda layers: dict(enumerate(layers))])
+def test_modules_that_are_not_found(kind):
+    class Listed(Net):
+        def __init__(self):
+            super().__init__()
+            self.layers = kind([nn.linear(3, 3), nn.linear(3, 3)])
+
+        def forward(self, x):
+            for layer in self.layers.values() if isinstance(self.layers, dict) else self.layers:
+                x = layer(x)
+            return self.a(x)
+
+    class Around(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Listed()
+
+        def forward(self, x):
+            return self.inner(x)
+
+    with pytest.warns(UserWarning, match=r"Around's inner.layers are not trained: modules in a list"):
+        optim.SGD(Around())
+    model = Listed()
+    model._register_submodules(list(model.layers.values() if isinstance(model.layers, dict) else model.layers))
+    assert not model.unlisted()
+    assert not Net().unlisted()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"epochs": 1.5}, "epochs, patience and seed are whole numbers that are not negative, found 1.5, 0 and 0"),
+        ({"epochs": "3"}, "found '3', 0 and 0"),
+        ({"seed": "x"}, "found 1, 0 and 'x'"),
+        ({"batch_size": 2.5}, "batch_size must be a positive whole number .* found 2.5"),
+        ({"batch_size": "many"}, "batch_size must be a positive whole number .* found 'many'"),
+        ({"schedule": 0.1}, r"schedule is a function, such as MNN.train.schedules.cosine\(0.01, 1000\), found 0.1"),
+        ({"schedule": lambda step: None}, "the schedule's rate is a finite number, found None"),
+        ({"schedule": lambda step: -1}, "the schedule's rate must not be negative, found -1"),
+        ({"loss": "mse"}, "loss is a function, such as MNN.nn.loss.mse, found 'mse'"),
+        ({"metrics": {"m": lambda p, t: None}}, "the metric 'm' must give one number, it gives NoneType"),
+        ({"metrics": {"m": lambda p, t: p}}, "the metric 'm' must give one number, it gives ndarray"),
+    ],
+)
+def test_settings_of_fit(options, said):
+    with pytest.raises(MNNError, match=said):
+        fitted(**options)
+
+
+def test_losses_that_no_parameter_moves():
+    """The model's answer depends on parameters, its loss does not."""
+    model = Net()
+    before = model.a.weight.read()
+    for loss in (lambda p, t: F.const([1.0], [1]), lambda p, t: F.reduce_mean(F.cast(t, F.float))):
+        with pytest.raises(MNNError, match="the loss depends on no parameter"):
+            fitted(model, loss=loss)
+    assert np.array_equal(before, model.a.weight.read())
+
+
+def test_states_and_files_of_others(tmp_path):
+    model = Net()
+    for state in ({}, {"a": np.zeros(1)}, {"steps": np.asarray(1)}):
+        with pytest.raises(MNNError, match=r"that is no state of an optimizer: it has no '(losses|steps)'"):
+            optim.SGD(model).load_state(state)
+    for name, fn in (("save", nn.save), ("load", nn.load)):
+        with pytest.raises(MNNError, match=rf"{name}\(\) takes a module and a path, in this order; the first is str"):
+            fn("w", model)
+    with pytest.raises(MNNError, match=r"an input is given by its shape, .* found 3"):
+        train.export(model, tmp_path / "a.mnn", 3)
+    with pytest.raises(MNNError, match="inputs and outputs have names of their own, found a, a"):
+        train.export(model, tmp_path / "a.mnn", [1, 3], names=["a", "a"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_training_programs(tmp_path):
+    model = Net()
+    sgd = optim.SGD(model, 0.1)
+    with pytest.raises(MNNError, match="the label 2 is none of the 2 classes"):
+        train.save_program(tmp_path / "a.mnn", model, sgd, X, Y + 1)
+    train.save_program(tmp_path / "a.mnn", model, sgd, X, Y)
+    program = train.TrainingProgram.load(tmp_path / "a.mnn")
+    program.save(tmp_path / "b.mnn")
+    for loaded in (program, train.TrainingProgram.load(tmp_path / "b.mnn")):
+        before = loaded.numbers
+        with pytest.raises(MNNError, match="the label -1 is none of the 2 classes"):
+            loaded.step(X, Y - 1)
+        for rate in (float("nan"), -1.0, "fast"):
+            loaded.learning_rate = rate
+            with pytest.raises(MNNError, match=f"learning_rate .*found {re.escape(repr(rate))}"):
+                loaded.step(X, Y)
+        loaded.learning_rate = 0.1
+        with pytest.raises(ShapeError, match="the training program's target is"):
+            loaded.step(X, Y.astype(np.float32))
+        assert all(np.array_equal(a, before[n]) for n, a in loaded.numbers.items())
+    own = lambda p, t: F.reduce_mean(F.square(p - F.one_hot(t, 2)))  # noqa: E731
+    train.save_program(tmp_path / "c.mnn", model, sgd, X, Y, own)  # a loss of one's own may take other labels
+    assert train.TrainingProgram.load(tmp_path / "c.mnn").step(X, Y + 1) >= 0
