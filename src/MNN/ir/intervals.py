@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,14 +11,18 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import Instr
 
 Interval = tuple[float, float]
+_MANTISSA = {DType.F64: 53, DType.F32: 24, DType.F16: 11, DType.BF16: 8}
+"""Bits of whole numbers that float types have all of."""
 _EVERYTHING = (-math.inf, math.inf)
 
 
-def intervals(code: Sequence[Instr]) -> list[Interval]:
-    """Bounds of every result of a scalar program that hold whenever it is a number (not NaN)."""
+def intervals(code: Sequence[Instr], arguments: Mapping[int, Interval] | None = None) -> list[Interval]:
+    """Bounds of every result of a scalar program that hold whenever it is a number (not NaN). ``arguments``: those of
+    arguments, by number, where more is known of them than their type."""
     found: list[Interval] = []
     for instr in code:
-        found.append(_interval(instr, [found[a] for a in instr.args]))
+        known = (arguments or {}).get(int(instr.value)) if instr.op == "arg" else None
+        found.append(known or _interval(instr, [found[a] for a in instr.args]))
     return found
 
 
@@ -32,6 +36,8 @@ def _interval(instr: Instr, args: Sequence[Interval]) -> Interval:
         if instr.dtype.is_int:  # truncation goes to zero, as does NaN
             low, high = min(_floor(low), 0.0), max(-_floor(-high), 0.0)
             return (low, high) if _holds(instr.dtype, (low, high)) else own
+        if instr.dtype.is_float:
+            return _rounded(low, instr.dtype), _rounded(high, instr.dtype)
         return (low, high) if own[0] <= low and high <= own[1] else own
     if instr.op in ("min", "max"):
         pick = min if instr.op == "min" else max
@@ -40,11 +46,28 @@ def _interval(instr: Instr, args: Sequence[Interval]) -> Interval:
         low, high = args[1] if instr.op == "add" else (-args[1][1], -args[1][0])
         found = args[0][0] + low, args[0][1] + high
         return found if instr.dtype.is_float or _holds(instr.dtype, found) else own
+    if instr.op in ("mul", "fma") and instr.dtype.is_float:
+        low, high = _product(args[0], args[1])
+        if instr.op == "fma":
+            low, high = low + args[2][0], high + args[2][1]
+        step = 2.0 ** -_MANTISSA.get(instr.dtype, 1)
+        return low - abs(low) * step, high + abs(high) * step
     if instr.op == "neg" and instr.dtype.is_float:
         return -args[0][1], -args[0][0]
     if instr.op in ("round", "floor", "ceil", "trunc"):
         return _floor(args[0][0]), -_floor(-args[0][1])
     return own
+
+
+def _rounded(x: float, dtype: DType) -> float:
+    """A bound of numbers that may be rounded to a float type."""
+    bits = _MANTISSA.get(dtype, 1)
+    return x if abs(x) <= 2.0**bits else x * (1 + 2.0**-bits)  # away from zero, where a bound can be reached
+
+
+def _product(x: Interval, y: Interval) -> Interval:
+    ends = [a * b for a in x for b in y]
+    return _EVERYTHING if any(map(math.isnan, ends)) else (min(ends), max(ends))
 
 
 def _holds(dtype: DType, interval: Interval) -> bool:
@@ -60,10 +83,10 @@ def _floor(x: float) -> float:
 
 
 def _of_type(dtype: DType) -> Interval:
-    """The numbers of a small integer type."""
+    """The numbers of an integer type that f64 has all of."""
     if dtype is DType.BOOL:
         return 0.0, 1.0
-    if not dtype.is_int or dtype.size > 2 or dtype.is_narrow:
+    if not dtype.is_int or dtype.size > 4 or dtype.is_narrow:
         return _EVERYTHING
     info = np.iinfo(dtype.numpy.name)
     return float(info.min), float(info.max)

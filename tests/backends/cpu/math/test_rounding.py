@@ -76,4 +76,26 @@ def test_intervals() -> None:
         lambda s, v: s.cast(s("min", s("max", v, s.const(4.5, DType.F32)), s.const(7.5, DType.F32)), DType.I32),
     )
     assert intervals(half.code)[-1] == (0, 8)  # NaN gives 0
-    assert intervals(body_of([DType.I32], lambda s, v: s.cast(v, DType.F32)).code)[-1] == (-np.inf, np.inf)
+    low, high = intervals(body_of([DType.I64], lambda s, v: s.cast(v, DType.F32)).code)[-1]
+    assert (low, high) == (-np.inf, np.inf)
+    whole = body_of([DType.I32], lambda s, v: s.cast(s.cast(v, DType.F32), DType.I32))
+    low, high = intervals(whole.code)[1]
+    assert low <= -(2.0**31)
+    assert 2.0**31 <= high < 2.0**31 + 1e3  # 2^31 - 1 is rounded up
+    assert intervals(whole.code)[-1] == (-(2**31), 2**31 - 1)
+
+
+def test_intervals_of_products() -> None:
+    """With what is known of arguments, and never less than what rounding makes of them."""
+    rng = np.random.default_rng(5)
+    code = body_of([DType.F32] * 3, lambda s, x, y, z: s("fma", s("mul", x, y), y, z)).code
+    for _ in range(200):
+        ends = np.sort(rng.normal(0, 10.0 ** rng.integers(-3, 4), (3, 2)).astype(np.float32), axis=1)
+        low, high = intervals(code, {i: (float(a), float(b)) for i, (a, b) in enumerate(ends)})[-1]
+        x, y, z = np.meshgrid(*ends)
+        with np.errstate(over="ignore"):
+            found = (x * y).astype(np.float64) * y + z
+            found = found.astype(np.float32)
+        assert low <= found.min()
+        assert found.max() <= high
+    assert intervals(code, {0: (1, 2), 1: (0, 1)})[-1] == (-np.inf, np.inf)

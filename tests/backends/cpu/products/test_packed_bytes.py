@@ -6,7 +6,7 @@ import numpy as np
 
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.products.dot8 import moved, pack_dot4
-from MNN.backends.cpu.products.packed_bytes import saturated_end
+from MNN.backends.cpu.products.packed_bytes import fits, saturated_end
 from MNN.backends.cpu.targets import Target
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, body_of
@@ -80,13 +80,48 @@ def test_products(target: Target, tile: tuple[int, int], result: tuple[DType, in
             assert (multiply(spec, target, a, w, bias) == expected).all()
 
 
-@pairs(target=ALL, tile=[(3, 1), (2, 4), (6, 2)], m=[1, 6, 7, 20], k=[4, 20, 64], zero=[0, 9])
-def test_results_beside_products(target: Target, tile: tuple[int, int], m: int, k: int, zero: int) -> None:
-    """Rows of a tile are finished while the next one is computed, the last ones at the end."""
-    spec = ContractSpec(U8, I8, I32, U8, *tile, True, requantised(zero, U8, 0.003), ("n",), 4, beside=True)
-    n, rng = 2 * spec.nr(target), np.random.default_rng(m * k)
+def test_bounds_that_no_number_reaches() -> None:
+    """Where scales are small, or numbers that are not constant may be anything."""
+
+    def scaled(s, total: int, scale: int) -> int:  # type: ignore[no-untyped-def]
+        return saturated(s, s("mul", s.cast(total, F32), scale), 3, U8)
+
+    body = body_of([I32, F32], scaled)
+    assert fits(body, {1: (-0.4, 0.2)})
+    assert not fits(body, {1: (0.0, 1.0)})  # 2^31 becomes the least number
+    assert not fits(body, {})
+    assert not fits(None, {})
+    end = saturated_end(body, fits=True)
+    assert end is not None
+    assert end.most is None
+    lower = body_of([I32, F32], lambda s, x, y: s("min", scaled(s, x, y), s.const(100, U8)))
+    assert not fits(lower, {1: (0.0, 0.1)})  # no such end
+
+    def cut(s, total: int, scale: int) -> int:  # type: ignore[no-untyped-def]
+        q = s("mul", s.cast(total, F32), scale)
+        q = s("min", s("max", q, s.const(0.0, F32)), s.const(100.0, F32))
+        return s.cast(s.cast(s("round", q), I32), U8)
+
+    end = saturated_end(body_of([I32, F32], cut), fits=True)
+    assert end is not None
+    assert end.most == 100.0  # a bound that the type does not have
+
+
+@pairs(
+    target=ALL, tile=[(3, 2), (2, 4), (6, 3), (5, 2)], m=[1, 6, 7, 20], columns=[0, -1, 5], k=[16, 20, 64],
+    zero=[0, 9], small=[False, True],
+)  # fmt: skip
+def test_results_beside_products(
+    target: Target, tile: tuple[int, int], m: int, columns: int, k: int, zero: int, small: bool
+) -> None:
+    """Some rows of a tile are finished while others take the last steps of their sums."""
+    body = requantised(zero, U8, 0.003)
+    spec = ContractSpec(U8, I8, I32, U8, *tile, True, body, ("n",), 4, beside=4, fits=small and fits(body, {}))
+    assert spec.fits is small
+    n, rng = 2 * spec.nr(target) + columns, np.random.default_rng(m * k)
     a, w = rng.integers(0, 256, (m, k)).astype(np.uint8), rng.integers(-128, 128, (k, n)).astype(np.int8)
     bias = rng.integers(-(1 << 14), 1 << 14, n).astype(np.int32)
+    a[0], w[:, 1] = 255, 127
     total = (a.astype(np.int64) @ w.astype(np.int64) + bias).astype(np.float32) * np.float32(0.003)
     expected = np.clip(np.rint(total.astype(np.float64)) + zero, 0, 255)
     assert (multiply(spec, target, a, w, bias) == expected).all()

@@ -66,7 +66,7 @@ class Contract(TileStore):
         # What is added to sums costs nothing where they begin with it; in long sums of f32 it would cost accuracy.
         floats = spec.acc is DType.F32 and (spec.many_rows or spec.a is not DType.F32)
         begins = self.begins and (floats or spec.acc is DType.I32)
-        super().__init__(spec, target, begins)
+        super().__init__(spec, target, begins, spec.fits)
         self.spec = spec
         self.a_type, self.b_type = storage_type(spec.a), storage_type(spec.b)
         work = spec.mr * spec.nv + spec.mr + spec.nv
@@ -141,7 +141,7 @@ class Contract(TileStore):
         tiles = b.udiv(self.m1 - m0 + (spec.mr - 1), spec.mr)
         share = b.udiv(k.slot("panel") * spec.b.size, tiles)
         width = self.unroll * self.group
-        turns = k.slot("n_taps") * b.udiv(k.slot("k") + (width - 1), width)
+        turns = k.slot("n_taps") * b.udiv(k.slot("k") + (width - 1), width) - spec.beside // self.unroll
         self.stride = b.udiv(share, b.intrinsic("smax", turns, b.const(I64, 1))) + 1
         return [b.gep(panel, self.b_type, k.slot("panel"))], share
 

@@ -96,9 +96,9 @@ class ContractSpec(GeneratedSpec):
     """Whether each row takes one of several matrices B, see :mod:`MNN.backends.cpu.gemm.routed_rows`: blocks are those
     of its units, ``b`` is packed and has one batch, and there are no operands."""
 
-    beside: bool = field(default=False, kw_only=True)
-    """Whether a tile's results are finished beside the next one's products, see
-    :mod:`MNN.backends.cpu.gemm.code_beside`: with ``group`` 4, one tap, k in whole groups, columns in whole panels."""
+    beside: int = field(default=0, kw_only=True)
+    """How many of the last steps some rows take after others, whose results are finished meanwhile, see
+    :mod:`MNN.backends.cpu.gemm.code_beside`: with ``group`` 4 and k in whole groups, at least so many; 0: none."""
 
     def __post_init__(self) -> None:
         floats = {DType.F32: (DType.F32, DType.F16, DType.BF16), DType.F64: (DType.F64,), DType.F16: (DType.F16,)}
@@ -121,9 +121,19 @@ class ContractSpec(GeneratedSpec):
             raise ValueError(f"no sums of {self.acc.value} in vectors of half the width")
         if self.routed and (not self.b_packed or self.operands):
             raise ValueError("rows that choose a matrix take packed ones, and no operands behind the sums")
-        if self.beside and not (dot4 and self.b_packed and self.epilogue is not None and not self.routed):
+        bytes_ = dot4 and self.b_packed and self.epilogue is not None and not self.routed
+        if self.beside < 0 or (self.beside and not bytes_):
             raise ValueError("results are finished beside products of bytes with packed ones")
         check_epilogue(self.epilogue, self.operands, self.sums, self.out)
+
+    fits: bool = field(default=False, kw_only=True)
+    """Whether i32 has all numbers that the epilogue bounds before it rounds them to 8 bits, see
+    :func:`MNN.backends.cpu.products.packed_bytes.fits`."""
+
+    @property
+    def ends_in_parts(self) -> bool:
+        """Whether there are such last steps."""
+        return self.beside > 0
 
     @property
     def sums(self) -> DType:

@@ -21,7 +21,6 @@ from MNN.backends.cpu.products.blocks import choose_blocks, choose_grain
 from MNN.backends.cpu.products.dot import DOT2, step_ratio
 from MNN.backends.cpu.products.dot8 import DOT4
 from MNN.backends.cpu.products.emit_tiles import Tile, sums_of, with_tiles
-from MNN.backends.cpu.products.epilogue import is_short
 from MNN.backends.cpu.products.operand_access import batch_starts
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.products.register_steps import with_all_registers
@@ -29,12 +28,11 @@ from MNN.backends.cpu.products.register_tiles import choose_tile, contract_cycle
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler.bodies import WIDE
 from MNN.ir.dtype import DType
-from MNN.ir.scalar import body_of
+from MNN.ir.scalar import Body, body_of
 from MNN.ir.traced import OpenSize, room_of
 
-_BESIDE = 16
-"""Steps from which on results are finished beside the next tile's products, where they take long: a residual connection
-with 16 and 32 steps gains 6 %, with 64 3 %; below, and where a few instructions are all, up to 20 % are lost."""
+_LAST_STEPS = 8
+"""Steps at the end that some rows take after others while results are finished. 4 gain 1 % less, 12 no more."""
 
 
 @contraction_algorithm("", rank=0)
@@ -123,10 +121,10 @@ def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile | None) -> 
         body, finished = epilogue.body, WIDE.get(acc, acc)
         if body is None and finished is not c.dtype:
             body = body_of([finished], lambda b, v: b.cast(v, c.dtype))  # noqa: B023 - called at once
-        beside = not is_short(body) and _beside(target, product, weights, tile, nr)
+        beside = _beside(target, product, weights, tile, body)
         spec = ContractSpec.of(
             *kept, c.dtype, mr, nv, packed, body, epilogue.kinds, weights.group, many_rows=many, narrow=narrow, w24=w24,
-            beside=beside,
+            beside=beside, fits=epilogue.fits,
         )  # fmt: skip
         mb, nb, ub = choose_blocks(target, room_of(m), room_of(n), steps, e.threads, (mr, nv), acc, packed)
         args: dict[str, int | Ref] = {
@@ -156,16 +154,16 @@ def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile | None) -> 
         e.command(spec, args, blocks, grain, 2 * m * n * part.taps.size * part.k * n_batch // weights.parts)
 
 
-def _beside(target: Target, product: Product, weights: Weights, tile: Tile, nr: int) -> bool:
-    """Whether results that take long are better finished beside the next tile's products
-    (:mod:`MNN.backends.cpu.gemm.code_beside`)."""
-    k, n = product.k, product.n
-    if not target.separate_adders or weights.group != DOT4 or weights.tensor.const is None:
-        return False
-    if isinstance(k, OpenSize) or isinstance(n, OpenSize) or product.taps.size != 1:
-        return False
-    whole = k % DOT4 == 0 and k >= _BESIDE * DOT4 and n % nr == 0
-    return whole and room_of(product.m) > tile[0] > 1 and product.c.dtype.size == 1
+def _beside(target: Target, product: Product, weights: Weights, tile: Tile, body: Body | None) -> int:
+    """How many of the last steps some rows take after others (:mod:`MNN.backends.cpu.gemm.code_beside`); 0 where a tile
+    ends as a whole."""
+    k, (mr, nv) = product.k, tile
+    if not target.separate_adders or weights.group != DOT4 or weights.tensor.const is None or body is None:
+        return 0
+    if isinstance(k, OpenSize) or k % DOT4 or k < _LAST_STEPS * DOT4 or product.c.dtype.size > 1:
+        return 0
+    whole = room_of(product.m) >= mr and room_of(product.n) >= nv * target.lanes(DType.I32)
+    return _LAST_STEPS if whole and mr > 1 and nv > 1 else 0
 
 
 def _packs_each_run(e: Emitter, product: Product, weights: Weights, target: Target, steps: int, acc: DType) -> bool:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from MNN.backends.base.program import Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.products.operand_access import OperandAccess
+from MNN.backends.cpu.products.packed_bytes import fits, packs_bytes
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
 from MNN.compiler.fuse import Group
+from MNN.ir.intervals import Interval
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import Body
 
@@ -28,6 +31,10 @@ class Epilogue:
     """Takes the sum and the operands; None where the sum is stored as it is."""
     operands: Sequence[tuple[str, OperandAccess]] = ()
     """With what they vary along: ``m`` rows, ``n`` columns, ``mn`` both, ``1`` neither."""
+
+    fits: bool = False
+    """Whether i32 has all numbers that the body bounds before it rounds them to 8 bits
+    (:func:`MNN.backends.cpu.products.packed_bytes.fits`)."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -48,7 +55,7 @@ class Epilogue:
 
     def moved(self, change: Callable[[OperandAccess], OperandAccess]) -> Epilogue:
         """The same with other operands."""
-        return Epilogue(self.body, [(kind, change(operand)) for kind, operand in self.operands])
+        return replace(self, operands=[(kind, change(operand)) for kind, operand in self.operands])
 
 
 def epilogue_of(
@@ -79,4 +86,11 @@ def epilogue_of(
         kind = ("mn" if others else "n") if along else ("m" if others else "1")
         rows = row_table(strides) if others else None
         found.append((kind, OperandAccess(place, tensor.dtype, rows, batch_table(strides), strides)))
-    return Epilogue(body, found)
+    return Epilogue(body, found, packs_bytes(e.target) and fits(body, _ranges(operands)))
+
+
+def _ranges(operands: Sequence[Tensor]) -> dict[int, Interval]:
+    """Between which numbers the arguments behind the sum lie, as far as they are constant."""
+    known = {i: t.const for i, t in enumerate(operands, 1) if t.const is not None and t.const.size}
+    ends = {i: (float(array.min()), float(array.max())) for i, array in known.items()}
+    return {i: (low, high) for i, (low, high) in ends.items() if math.isfinite(low) and math.isfinite(high)}

@@ -3,36 +3,47 @@
 ``saturate(round(q) + zero)`` is a pair of bounds, a conversion, a sum and a narrowing store for every vector of i32.
 Instructions that pack two vectors into one saturate on the way; of four vectors they make one of bytes, whose groups of
 four are then put in order.
+
+What is left of the bounds is the upper one, for a conversion to i32 gives its least number where there is none. It is
+left out, too, where scales are so small that ``q`` has one whatever sums are (:func:`fits`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from MNN.backends.cpu.lang.module import I8, I16, I32, Builder, Value
 from MNN.backends.cpu.math.rounding import to_nearest
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
+from MNN.ir.intervals import Interval, intervals
 from MNN.ir.scalar import Body, Instr
 
 _BITS = 512
 _QUARTERS = 4
+_SAFE = 1 << 30
+"""Numbers that i32 has."""
 
 
 @dataclass(frozen=True)
 class Saturated:
-    """The end of a body, ``saturate(round(min(q, most)) + zero)`` in ``dtype``; ``value`` is the number of ``q``."""
+    """The end of a body, ``saturate(round(min(q, most)) + zero)`` in ``dtype``; ``value`` is the number of ``q``. None
+    for ``most``: i32 has all numbers of ``q``."""
 
     value: int
-    most: float
+    most: float | None
     zero: int
     dtype: DType
 
 
-def saturated_end(body: Body | None) -> Saturated | None:
-    """How a body ends, if it gives one number of 8 bits and what packing does is all that bounds it from below."""
+def saturated_end(body: Body | None, fits: bool = False) -> Saturated | None:
+    """How a body ends, if it gives one number of 8 bits and what packing does is all that bounds it from below;
+    ``fits``: i32 has all numbers before the bounds (:func:`fits`)."""
     if body is None or len(body.outputs) != 1:
         return None
     code = body.code
@@ -55,11 +66,25 @@ def saturated_end(body: Body | None) -> Saturated | None:
     lower = None if upper is None else _bounded(code, upper[0], "max")
     if upper is None or lower is None:
         return None
-    least = -128 if last.dtype is DType.I8 else 0
+    info = np.iinfo(last.dtype.numpy.name)
     # A larger bound is one that the packing does not know; one below is no bound.
-    if lower[1] > least - zero or abs(zero) > 1 << 14 or abs(upper[1]) > 1 << 14:
+    if lower[1] > int(info.min) - zero or abs(zero) > 1 << 14 or abs(upper[1]) > 1 << 14:
         return None
+    if fits and upper[1] >= int(info.max) - zero:
+        return Saturated(lower[0], None, zero, last.dtype)
     return Saturated(lower[0], upper[1], zero, last.dtype)
+
+
+def fits(body: Body | None, arguments: Mapping[int, Interval]) -> bool:
+    """Whether i32 has all numbers that such an end of a body bounds, and none of them is NaN; ``arguments``: between
+    which numbers arguments lie, where more is known of them than their type."""
+    end = saturated_end(body)
+    if end is None or body is None:
+        return False
+    found = intervals(body.code, arguments)
+    low, high = found[end.value]
+    finite = all(math.isfinite(x) for i, ends in zip(body.code, found, strict=True) if i.dtype.is_float for x in ends)
+    return finite and low >= -_SAFE and high <= _SAFE
 
 
 def _bounded(code: Sequence[Instr], number: int, op: str) -> tuple[int, float] | None:
@@ -79,7 +104,7 @@ def packs_bytes(target: Target) -> bool:
 
 
 def pack_bytes(b: Builder, values: Sequence[Value], end: Saturated) -> Value:
-    """The results of two or four vectors of ``q``, side by side."""
+    """The results of one, two or four vectors of ``q``, side by side."""
     lanes = values[0].type.lanes
     bytes_ = b.bitcast(packed_in_lanes(b, values, end), I32.vec(lanes))
     order = [_QUARTERS * part + v for v in range(len(values)) for part in range(lanes // _QUARTERS)]
@@ -87,16 +112,19 @@ def pack_bytes(b: Builder, values: Sequence[Value], end: Saturated) -> Value:
 
 
 def packed_in_lanes(b: Builder, values: Sequence[Value], end: Saturated) -> Value:
-    """The results of two or four vectors of ``q`` in groups of four: the first group of each, then the second ones."""
+    """The results of one, two or four vectors of ``q`` in groups of four: the first group of each, then the second
+    ones."""
     lanes = values[0].type.lanes
-    most = b.const(values[0].type, end.most)
-    whole = [to_nearest(b, b.select(b.fcmp("olt", v, most), v, most)) for v in values]
+    if end.most is not None:
+        most = b.const(values[0].type, end.most)
+        values = [b.select(b.fcmp("olt", v, most), v, most) for v in values]
+    whole = [to_nearest(b, v) for v in values]
     words = []
-    for low, high in zip(whole[::2], whole[1::2], strict=True):
+    for low, high in zip(whole[::2], whole[1::2] or whole, strict=True):
         both = b.perform(can.PACK_I32, I16.vec(2 * lanes), low, high)
         words.append(b.intrinsic("sadd.sat", both, b.const(both.type, end.zero)) if end.zero else both)
     narrow = can.PACK_I16_UNSIGNED if end.dtype is DType.U8 else can.PACK_I16_SIGNED
     return b.perform(narrow, I8.vec(4 * lanes), words[0], words[-1])
 
 
-__all__ = ["Saturated", "pack_bytes", "packed_in_lanes", "packs_bytes", "saturated_end"]
+__all__ = ["Saturated", "fits", "pack_bytes", "packed_in_lanes", "packs_bytes", "saturated_end"]

@@ -48,8 +48,9 @@ class TileStore:
     begins: ClassVar[bool] = True
     """Whether sums may begin with one: whoever emits panels otherwise says no."""
 
-    def __init__(self, spec: TileSpec, target: Target, begins: bool = False) -> None:
-        """``begins``: sums begin with an operand where one is added to them first."""
+    def __init__(self, spec: TileSpec, target: Target, begins: bool = False, fits: bool = False) -> None:
+        """``begins``: sums begin with an operand where one is added to them first; ``fits``: see
+        :func:`MNN.backends.cpu.products.packed_bytes.fits`."""
         self.target = target
         self.k = Kernel.of(spec.slots(), target)
         self.b = self.k.b
@@ -63,7 +64,7 @@ class TileStore:
         self.tile = self.k.scratch
         masks = begins and masks_work(target, (DType.F32,))
         self.added = added_first(spec.epilogue, spec.operands, spec.acc) if masks else None
-        self.end = saturated_end(spec.epilogue) if self.sums_in is DType.I32 and packs_bytes(target) else None
+        self.end = saturated_end(spec.epilogue, fits) if self.sums_in is DType.I32 and packs_bytes(target) else None
         if self.added is not None:
             self.beginnings = self.b.alloca(self.acc, self.nr // self.lanes)
 
@@ -121,12 +122,12 @@ class TileStore:
         b, lanes, done = self.b, self.lanes, 0
         while done < len(values):
             count = 1
-            if self.end is not None and len(values) - done > 1:
-                count = 4 if len(values) - done > 3 else 2
+            if self.end is not None:
+                count = next(n for n in (4, 2, 1) if len(values) - done >= n)
             places = [column + (done + i) * lanes for i in range(count)]
             some = values[done : done + count]
             done += count
-            if count == 1 or self.end is None:
+            if self.end is None:
                 self.store_vector(epilogue, some[0], places[0], lanes)
                 continue
             before = [
@@ -151,15 +152,10 @@ class TileStore:
         scratch (where it lies already when there are no ``sums``). Rows end at ``m1``, columns at ``columns``."""
         b, vectors = self.b, self.nr // self.lanes
         epilogue = Epilogue(b, self.sums_in, self.out, self.body)
-        whole = b.and_(b.icmp("sle", row + height, self.m1), b.icmp("sge", self.columns, self.nr))
-
-        def spill() -> None:
-            for i, value in enumerate(sums):
-                b.store(value, b.gep(self.k.scratch, self.acc, i))
 
         def at_once() -> tuple[()]:
             if not epilogue.short or not sums:  # a long epilogue is emitted once, not once per register
-                spill()
+                self._spill(sums)
                 with b.loop(0, height) as line:
                     self.row_tables(row + line.index)
                     some = 1 if self.end is None else next(n for n in (4, 2, 1) if vectors % n == 0)
@@ -173,22 +169,34 @@ class TileStore:
                 self.store_vectors(epilogue, sums[r * vectors : (r + 1) * vectors], b.const(I64, 0))
             return ()
 
-        def in_parts() -> tuple[()]:
-            spill()
-            masks = masks_work(self.target, (self.out, *self.op_dtypes))
-            lanes = self.lanes if masks else 1
-            columns = b.intrinsic("smin", self.columns, b.const(I64, self.nr))
-            with b.loop(0, b.intrinsic("smin", self.m1 - row, b.const(I64, height))) as r:
-                self.row_tables(row + r.index)
-                first: Value | int = 0
-                if not masks and self.lanes > 1:
-                    first = b.and_(columns, -self.lanes)
-                    with b.loop(0, first, self.lanes) as c:
-                        self.store_vector(epilogue, self.tile_load(r.index, c.index, self.lanes), c.index, self.lanes)
-                with b.loop(first, columns, lanes) as c:
-                    tail = self.cut_tail(columns - c.index, lanes)
-                    value = self.tile_load(r.index, c.index, lanes)
-                    self.store_vector(epilogue, value, c.index, lanes, tail if masks else None)
-            return ()
+        b.if_else(self.is_whole(row, height), at_once, lambda: self.finish_cut(row, sums, height), likely=True)
 
-        b.if_else(whole, at_once, in_parts, likely=True)
+    def is_whole(self, row: Value, height: int) -> Value:
+        """Whether a tile of ``height`` rows has all of them, and all columns."""
+        b = self.b
+        return b.and_(b.icmp("sle", row + height, self.m1), b.icmp("sge", self.columns, self.nr))
+
+    def finish_cut(self, row: Value, sums: Sequence[Value], height: int) -> tuple[()]:
+        """:meth:`finish` of a tile that is not whole."""
+        b = self.b
+        epilogue = Epilogue(b, self.sums_in, self.out, self.body)
+        self._spill(sums)
+        masks = masks_work(self.target, (self.out, *self.op_dtypes))
+        lanes = self.lanes if masks else 1
+        columns = b.intrinsic("smin", self.columns, b.const(I64, self.nr))
+        with b.loop(0, b.intrinsic("smin", self.m1 - row, b.const(I64, height))) as r:
+            self.row_tables(row + r.index)
+            first: Value | int = 0
+            if not masks and self.lanes > 1:
+                first = b.and_(columns, -self.lanes)
+                with b.loop(0, first, self.lanes) as c:
+                    self.store_vector(epilogue, self.tile_load(r.index, c.index, self.lanes), c.index, self.lanes)
+            with b.loop(first, columns, lanes) as c:
+                tail = self.cut_tail(columns - c.index, lanes)
+                value = self.tile_load(r.index, c.index, lanes)
+                self.store_vector(epilogue, value, c.index, lanes, tail if masks else None)
+        return ()
+
+    def _spill(self, sums: Sequence[Value]) -> None:
+        for i, value in enumerate(sums):
+            self.b.store(value, self.b.gep(self.k.scratch, self.acc, i))
