@@ -103,9 +103,16 @@ class ContractBeside(Contract):
         """The last steps and the results of a whole tile, some rows at a time; ``at``: the groups of A of each row."""
         b, spec, nv = self.b, self.spec, self.spec.nv
         epilogue = Epilogue(b, self.sums_in, self.out, self.body)
+        waiting: list[tuple[int, list[Value]]] = []
+
+        def finish_next() -> None:
+            r, found = waiting.pop(0)
+            self.row_tables(row + r)
+            self.store_vectors(epilogue, found, b.const(I64, 0))
+
         for part in rows_at_once(spec.mr, nv):
             found = list(sums[part.start * nv : part.stop * nv])
-            group = panel
+            group, finished = panel, len(waiting)
             for u in range(spec.beside):
                 right = [b.load(I32.vec(self.lanes), b.gep(group, self.acc, j), align=1) for j in range(nv)]
                 rights = [dot8.prepare_b(b, self.target, y) for y in right]
@@ -116,6 +123,8 @@ class ContractBeside(Contract):
                         place = i * nv + j
                         found[place] = dot8.dot(b, self.target, spec.a, found[place], lefts, rights[j])
                 group = b.gep(group, self.b_type, step)
-            for i, r in enumerate(part):
-                self.row_tables(row + r)
-                self.store_vectors(epilogue, found[i * nv : (i + 1) * nv], b.const(I64, 0))
+                while len(waiting) * spec.beside > finished * (spec.beside - u - 1):
+                    finish_next()
+            waiting = [(r, found[i * nv : (i + 1) * nv]) for i, r in enumerate(part)]
+        while waiting:
+            finish_next()

@@ -124,11 +124,23 @@ class ContractSpec(GeneratedSpec):
         bytes_ = dot4 and self.b_packed and self.epilogue is not None and not self.routed
         if self.beside < 0 or (self.beside and not bytes_):
             raise ValueError("results are finished beside products of bytes with packed ones")
+        if self.in_lanes and (not self.b_packed or self.acc is not DType.I32 or self.group == 1):
+            raise ValueError("groups lie in lanes of sums of several products of integers")
         check_epilogue(self.epilogue, self.operands, self.sums, self.out)
 
     fits: bool = field(default=False, kw_only=True)
     """Whether i32 has all numbers that the epilogue bounds before it rounds them to 8 bits, see
     :func:`MNN.backends.cpu.products.packed_bytes.fits`."""
+
+    channels: tuple[int, int] = field(default=(0, 0), kw_only=True)
+    """In and out of each of the small groups that columns belong to
+    (:mod:`MNN.backends.cpu.products.lane_groups`; 0: there are none): with ``group`` 4, or 2 and integers, packed B and
+    one panel. A run of A holds the ``k`` channels of all groups, and every column of B has those of its own."""
+
+    @property
+    def in_lanes(self) -> bool:
+        """Whether columns belong to groups of channels."""
+        return self.channels[0] > 0
 
     @property
     def ends_in_parts(self) -> bool:
@@ -171,10 +183,11 @@ class ContractSpec(GeneratedSpec):
         words = batch_record(len(self.operands)).count
         batch = table(args, "batch", n_batch * words, np.int64).reshape(n_batch, words)
         different = [np.unique(batch[:, i]) for i in range(words)]
+        depth = self.channels[0] if self.in_lanes else k
         starts = np.unique(table(args, "rows_a", m)[:, None] + table(args, "taps", n_taps))
         found = {
             "a": union((starts[:, None] + different[0]).reshape(-1), k) * self.a.size,
-            "b": different[1].size * n_taps * k * n * (weights24.BYTES if self.w24 else self.b.size),
+            "b": different[1].size * n_taps * depth * n * (weights24.BYTES if self.w24 else self.b.size),
             "c": n_batch * m * n * self.out.size,
         }
         return found | operand_bytes(self.operands, self.epilogue, different[3:], m, n)

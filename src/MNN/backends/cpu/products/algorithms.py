@@ -13,6 +13,7 @@ from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import load_families
 from MNN.backends.cpu.packing.weights import Weights
 from MNN.backends.cpu.products.geometry import Window
+from MNN.backends.cpu.products.lane_groups import Lanes
 from MNN.backends.cpu.products.product import Product
 from MNN.ir.prims import Prim
 
@@ -22,7 +23,8 @@ class Contraction:
     """What has to be computed, as all ways see it: ``product`` with ``weights`` on its right, for the primitive
     ``prim``, a convolution where there is a ``window``. The plain way is called ``plain``; ``signature`` names the work
     for tuning. ``in_lines`` gives the same with the groups of channels that lie in a line of memory as one; None where
-    that changes nothing."""
+    that changes nothing. ``in_lanes`` gives it with groups side by side in the lanes of vectors
+    (:mod:`MNN.backends.cpu.products.lane_groups`), where they are small."""
 
     prim: Prim
     plain: str
@@ -31,6 +33,7 @@ class Contraction:
     weights: Weights
     window: Window | None = None
     in_lines: Callable[[], tuple[Product, Weights, Window] | None] = lambda: None
+    in_lanes: Callable[[], tuple[Product, Weights, Lanes] | None] = lambda: None
 
 
 Make = Callable[[Emitter, Contraction, str], list[Candidate]]

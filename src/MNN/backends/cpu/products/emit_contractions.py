@@ -12,6 +12,7 @@ from MNN.backends.cpu.packing.weights import Weights
 from MNN.backends.cpu.products.algorithms import Contraction, candidates
 from MNN.backends.cpu.products.emit_epilogue import epilogue_of
 from MNN.backends.cpu.products.geometry import Window
+from MNN.backends.cpu.products.lane_groups import Lanes, groups_in_lanes
 from MNN.backends.cpu.products.merged_groups import merged, merged_lines
 from MNN.backends.cpu.products.operand_access import OperandAccess, channel_result, store_back
 from MNN.backends.cpu.products.operand_types import MULTIPLIED, multiplied
@@ -69,23 +70,35 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
         source.strides[2:], per_in,
     )  # fmt: skip
 
+    def joined(count: int) -> Product:
+        """The product with as many groups at once as leave ``count``."""
+        channels, results = x.shape[1] // count, shape[1] // count
+
+        def side(s: OperandAccess) -> OperandAccess:
+            return replace(s, batch=e.grid((count,), (results * s.strides[1],)))
+
+        return replace(
+            product, a=replace(a, batch=e.grid((count,), (channels,))), c=side(c), epilogue=epilogue.moved(side),
+            taps=e.grid(kernel, steps), k=channels, n=results, batches=count,
+        )  # fmt: skip
+
     def in_lines() -> tuple[Product, Weights, Window] | None:
         whole, count = merged_lines(e, x, alone, prim.groups)
         if count >= groups:
             return None
         channels, results = whole.shape[1], whole.shape[0] // count
-
-        def side(s: OperandAccess) -> OperandAccess:
-            return replace(s, batch=e.grid((count,), (results * s.strides[1],)))
-
-        moved = replace(
-            product, a=replace(a, batch=e.grid((count,), (channels,))), c=side(c), epilogue=epilogue.moved(side),
-            taps=e.grid(kernel, steps), k=channels, n=results, batches=count,
-        )  # fmt: skip
         right = Weights(whole, (kernel, channels, results, count), group, channels)
-        return moved, right, replace(window, channels=channels)
+        return joined(count), right, replace(window, channels=channels)
 
-    work = Contraction(prim, "implicit GEMM", signature, product, weights, window, in_lines)
+    def in_lanes() -> tuple[Product, Weights, Lanes] | None:
+        lanes = groups_in_lanes(e.target, x.dtype, group, alone, prim.groups)
+        if lanes is None:
+            return None
+        count = prim.groups // lanes.at_once
+        right = Weights(alone, (kernel, lanes.ins, shape[1] // count, count), group, lanes.ins)
+        return joined(count), right, lanes
+
+    work = Contraction(prim, "implicit GEMM", signature, product, weights, window, in_lines, in_lanes)
     rows = room_of(product.m)
     settled = e.settled(signature, w.shape, rows)
     e.choose(signature, candidates(e, work, settled, x.dtype is DType.BF16X2), w.shape, rows)
