@@ -2,8 +2,8 @@
 
 One layer between two 1x1 convolutions of few channels, as it stands in a network, so that no engine is charged for the
 layout in which a caller hands its tensors; with ``--alone`` the layer by itself, as a caller has it. Engines take turns
-in one process (see :mod:`benchmarks.in_turns`), which also says what differences are from. Times are the process's own
-(thread time), for machines that others use. Prints rows of a Markdown table.
+in one process, and differences are from ONNX Runtime without optimisations (see :mod:`benchmarks.in_turns`); the last
+three columns are its ratios. Prints rows of a Markdown table.
 """
 
 from __future__ import annotations
