@@ -6,6 +6,7 @@ import contextlib
 import functools
 from collections.abc import Sequence
 from contextvars import ContextVar
+from math import copysign
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def to_var(value: object, like: Var | None = None) -> Var:
     """
     if isinstance(value, Var):
         return value
-    if type(value) is int or (type(value) is float and value):  # zeros of both signs are equal
+    if type(value) is int or (type(value) is float and (value or copysign(1.0, value) > 0)):  # -0.0 is 0.0 to a cache
         return _number(value, None if like is None else like._kind, NCHW if like is None else like.data_format)
     return _given(value, None if like is None else like._kind, NCHW if like is None else like.data_format)
 
@@ -188,6 +189,11 @@ def pair(x: object, y: object) -> tuple[Var, Var]:
 
 
 def _two(x: object, y: object) -> tuple[Var, Var]:
+    if type(x) is Var:
+        if type(y) is Var:
+            return x, y
+        if type(y) is float and (y or copysign(1.0, y) > 0):
+            return x, _number(y, x._kind, x._layout)
     a = x if isinstance(x, Var) else to_var(x, y if isinstance(y, Var) else None)
     return a, y if isinstance(y, Var) else to_var(y, a if a is x else None)
 
@@ -202,7 +208,7 @@ def _meeting(a: Var, b: Var) -> tuple[Var, Var]:
 
 def binary(op: str, x: object, y: object) -> Var:
     """An arithmetic operator on two operands that broadcast."""
-    a, b = _two(x, y)
+    a, b = (x, y) if type(x) is Var and type(y) is Var else _two(x, y)
     found = few.binary(op, a, b)
     return found if found is not None else apply("BinaryOp", *_meeting(a, b), opType=op)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from MNN.errors import MNNError
 from MNN.expr import build
+from MNN.expr.arrays import few
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
 
@@ -20,6 +21,9 @@ class VarIndexError(MNNError, IndexError):
 
 def get(x: Var, key: object) -> Any:
     """``x[key]`` as numpy has it; a single element is a Python number unless it is yet to be computed."""
+    found = few.part(x, key)
+    if found is not None:
+        return found
     parts = key if isinstance(key, tuple) else (key,)
     if not x._expr.sources:
         return result(_by_numpy(x, parts))

@@ -13,12 +13,16 @@ from MNN.ir.dtype import DType
 
 
 def _unary(op: str, x: object) -> Var:
+    if type(x) is Var and (found := few.unary(op, x)) is not None:  # of floats
+        return found
     v = floats(x)
     found = few.unary(op, v)
     return found if found is not None else apply("UnaryOp", v, opType=op)
 
 
 def _keeps_integers(op: str, x: object) -> Var:
+    if type(x) is Var and (found := few.unary(op, x)) is not None:
+        return found
     v = to_var(x)
     if v._kind.is_unsigned:
         v = cast(v, DType.I32) if op == "NEG" else v

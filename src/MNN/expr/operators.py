@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
 from MNN.expr import build, indexing, math, products, reducing, shaping
+from MNN.expr.arrays import few
 from MNN.expr.arrays.options import check_sorting, into
 from MNN.expr.node import Expr
 from MNN.expr.types import Axes, ElementType, Index, Ints, VarOrNumber, data_format, dtype, dtype_of
@@ -42,28 +43,28 @@ class _Methods(Var):
     # -- operators --------------------------------------------------------------------------------------------------
 
     def __add__(self, other: ArrayLike) -> Var:
-        return math.add(self, other)
+        return build.binary("ADD", self, other)
 
     def __radd__(self, other: ArrayLike) -> Var:
-        return math.add(other, self)
+        return build.binary("ADD", other, self)
 
     def __sub__(self, other: ArrayLike) -> Var:
-        return math.subtract(self, other)
+        return build.binary("SUB", self, other)
 
     def __rsub__(self, other: ArrayLike) -> Var:
-        return math.subtract(other, self)
+        return build.binary("SUB", other, self)
 
     def __mul__(self, other: ArrayLike) -> Var:
-        return math.multiply(self, other)
+        return build.binary("MUL", self, other)
 
     def __rmul__(self, other: ArrayLike) -> Var:
-        return math.multiply(other, self)
+        return build.binary("MUL", other, self)
 
     def __truediv__(self, other: ArrayLike) -> Var:
-        return math.divide(self, other)
+        return build.binary("REALDIV", self, other)
 
     def __rtruediv__(self, other: ArrayLike) -> Var:
-        return math.divide(other, self)
+        return build.binary("REALDIV", other, self)
 
     def __floordiv__(self, other: ArrayLike) -> Var:
         return math.floordiv(self, other)
@@ -188,16 +189,7 @@ class _Methods(Var):
         ddof: int = 0,
         keepdims: bool = False,
     ) -> VarOrNumber:
-        x = build.floats(self)
-        spread = math.squared_difference(x, reducing.reduce_mean(x, axis, True))
-        if not ddof:
-            return into(_whole(reducing.reduce_mean(spread, axis, keepdims).astype(dtype), axis), out)
-        axes = reducing.axes_of(axis) or list(np.arange(x.ndim))
-        count = int(np.prod([x.shape[a] for a in axes]))
-        if count <= ddof:
-            raise ShapeError(f"ddof {ddof} leaves nothing of {count} elements")
-        found = (reducing.reduce_sum(spread, axis, keepdims) / float(count - ddof)).astype(dtype)
-        return into(_whole(found, axis), out)
+        return into(_whole(_variance(self, axis, ddof, keepdims).astype(dtype), axis), out)
 
     def std(
         self,
@@ -207,7 +199,7 @@ class _Methods(Var):
         ddof: int = 0,
         keepdims: bool = False,
     ) -> VarOrNumber:
-        found = math.sqrt(build.to_var(self.var(axis, dtype, None, ddof, keepdims)))
+        found = math.sqrt(_variance(self, axis, ddof, keepdims).astype(dtype))
         return into(_whole(found.astype(dtype), axis), out)
 
     def ptp(self, axis: Axes = None, keepdims: bool = False) -> VarOrNumber:
@@ -240,6 +232,8 @@ class _Methods(Var):
 
     def clip(self, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None) -> Var:
         v = build.to_var(self)
+        if type(a_min) in _PLAIN and type(a_max) in _PLAIN and (found := few.clipped(v, a_min, a_max)) is not None:  # type: ignore[arg-type]
+            return found
         v = v if a_min is None else math.maximum(v, _bound(a_min, v))
         return v if a_max is None else math.minimum(v, _bound(a_max, v))
 
@@ -275,6 +269,24 @@ class _Methods(Var):
     def nonzero(self) -> tuple[Var, ...]:
         found = shaping.where(self)
         return tuple(shaping.reshape(p, [-1]) for p in shaping.split(found, max(self.ndim, 1), 1))
+
+
+_PLAIN = (float, int)
+
+
+def _variance(v: Var, axis: Axes, ddof: int, keepdims: bool) -> Var:
+    x = build.floats(v)
+    axes = reducing.axes_of(axis)
+    if (found := few.variance(x, axes, bool(keepdims), ddof)) is not None:
+        return found
+    spread = math.squared_difference(x, reducing.reduce_mean(x, axis, True))
+    if not ddof:
+        return reducing.reduce_mean(spread, axis, keepdims)
+    axes = axes or list(np.arange(x.ndim))
+    count = int(np.prod([x.shape[a] for a in axes]))
+    if count <= ddof:
+        raise ShapeError(f"ddof {ddof} leaves nothing of {count} elements")
+    return reducing.reduce_sum(spread, axis, keepdims) / float(count - ddof)
 
 
 def _swapped(rank: int, a: int, b: int) -> list[int]:

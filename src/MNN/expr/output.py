@@ -101,8 +101,9 @@ class Output:
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         """The numbers. Where numpy asks for no copy (``numpy.asarray``), those of constants are shared and cannot be
         written to; training changes others in place."""
-        if dtype is None and not copy and self._expr.op == "Const":
-            return _locked(self._array())
+        if dtype is None and not copy and (expr := self._expr).op == "Const":
+            held = expr._held
+            return _locked(self._array() if held is None else held)
         wanted = self._kind.numpy if dtype is None else np.dtype(dtype)
         if wanted != self._kind.numpy:
             if copy is False:

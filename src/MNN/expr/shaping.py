@@ -115,6 +115,9 @@ def _meet(values: Sequence[object]) -> list[Var]:
     parts = [to_var(v) for v in values]
     if not parts:
         raise ShapeError("there is nothing to join")
+    kinds = {p._kind for p in parts}
+    if len(kinds) == 1:
+        return parts
     kind = parts[0]._kind
     for p in parts[1:]:
         kind = promote(kind, p._kind)

@@ -22,6 +22,8 @@ from MNN.ir.dtype import DType
 
 FEW = 1 << 14
 """Numbers up to which numpy is asked, function by function."""
+_IN_PAIRS = 8
+"""Times as many that it is asked for sums over everything."""
 MANY = 1 << 21
 """Numbers up to which it is asked for extremes, which it finds as fast as the caches give them."""
 _FLOATS = (DType.F32, DType.F64)
@@ -30,6 +32,7 @@ _MISFITS = (ValueError, IndexError, TypeError)
 
 Array = np.ndarray
 Function = Callable[..., Any]
+_new: Any = object.__new__
 
 
 class _Silence(threading.local):
@@ -93,11 +96,17 @@ _REDUCING: dict[str, Function] = {
     "SUM": np.add.reduce, "PROD": np.multiply.reduce, "MAXIMUM": np.maximum.reduce, "MINIMUM": np.minimum.reduce,
 }  # fmt: skip
 _EXTREMES = ("MAXIMUM", "MINIMUM")
+_PLACES = (int, slice)
 
 
 def _constant(found: Any, kind: DType, layout: data_format) -> Var:
+    """A Var of a result, made without the calls that constructors are: they are a third of what an addition costs."""
     array = found if type(found) is Array else np.asarray(found, kind.numpy)
-    return Var(Expr.leaf("Const", kind, array.shape, array), 0, layout)
+    expr = _new(Expr)
+    expr.leaf_type, expr._held = (kind, array.shape), array
+    made: Var = _new(Var)
+    made._expr, made._index, made._layout, made._unconverted = expr, 0, layout, None
+    return made
 
 
 def _held(x: Var) -> Array | None:
@@ -123,28 +132,59 @@ def _pair(x: Var, y: Var) -> tuple[Array, Array] | None:
 
 
 def unary(op: str, x: Var) -> Var | None:
-    """A function of each number."""
-    array, function = _held(x), _UNARY.get(op)
-    if array is None or function is None or array.size > FEW:
+    """A function of each number, of floats."""
+    expr = x._expr
+    array, kind, function = expr._held, expr.leaf_type[0], _UNARY.get(op)
+    if function is None or array is None or expr.op != "Const" or array.size > FEW or SETTINGS.lazy:
         return None
-    kind = x._expr.leaf_type[0]
-    if kind not in _FLOATS:
+    if kind is not DType.F32 and kind is not DType.F64:
         return None
-    return _constant(_silently(function, array), kind, x._layout)
+    try:
+        found = _OWN.run(function, array)
+    except RuntimeError:  # as in _silently()
+        found = _within(function, array)
+    return _constant(found, kind, x._layout)
 
 
 def binary(op: str, x: Var, y: Var) -> Var | None:
-    """A function of pairs of numbers, which broadcast."""
-    pair = _pair(x, y)
-    if pair is None:
-        return None
-    function = _BINARY.get((op, x._expr.leaf_type[0]))
-    if function is None:
+    """A function of pairs of numbers, which broadcast.
+
+    It is what formulas are made of: nothing in it is a call that need not be one."""
+    one, two = x._expr, y._expr
+    a, b, kind = one._held, two._held, one.leaf_type[0]
+    function = _BINARY.get((op, kind))
+    if (
+        function is None or a is None or b is None or one.op != "Const" or two.op != "Const" or a.size > FEW
+        or b.size > FEW or x._layout is not y._layout or kind is not two.leaf_type[0] or SETTINGS.lazy
+    ):  # fmt: skip
         return None
     try:
-        return _constant(_silently(function, *pair), x._expr.leaf_type[0], x._layout)
+        try:
+            found = _OWN.run(function, a, b)
+        except RuntimeError:  # as in _silently()
+            found = _within(function, a, b)
     except _MISFITS:
         return None
+    if type(found) is not Array:
+        return _constant(found, kind, x._layout)
+    expr = _new(Expr)
+    expr.leaf_type, expr._held = (kind, found.shape), found
+    made: Var = _new(Var)
+    made._expr, made._index, made._layout, made._unconverted = expr, 0, x._layout, None
+    return made
+
+
+def clipped(x: Var, low: float, high: float) -> Var | None:
+    """Numbers limited to an interval."""
+    array = _held(x)
+    if array is None or array.size > FEW or x._expr.leaf_type[0] is not DType.F32:
+        return None
+    found = _silently(_limited, array, np.float32(low), np.float32(high))
+    return _constant(found, DType.F32, x._layout)
+
+
+def _limited(array: Array, low: np.float32, high: np.float32) -> Any:
+    return np.minimum(np.maximum(array, low), high)
 
 
 def compare(op: str, x: Var, y: Var) -> Var | None:
@@ -171,12 +211,18 @@ def select(condition: Var, x: Var, y: Var) -> Var | None:
         return None
 
 
+def _in_pairs(array: Array, axes: Sequence[int]) -> bool:
+    """Whether numpy adds up all numbers, and with that in pairs: exactly, and up to some more of them as fast as
+    kernels, which have to be found first."""
+    return not axes and array.size <= _IN_PAIRS * FEW
+
+
 def reduce(operation: str, x: Var, axes: Sequence[int], keepdims: bool) -> Var | None:
     """A sum, product, mean or extreme over axes, all of them where none is named."""
     array = _held(x)
     if array is None or not array.size or not array.ndim:
         return None
-    if array.size > (MANY if operation in _EXTREMES else FEW):
+    if array.size > (MANY if operation in _EXTREMES else FEW) and not _in_pairs(array, axes):
         return None
     kind = x._expr.leaf_type[0]
     mean = operation == "MEAN"
@@ -191,6 +237,34 @@ def reduce(operation: str, x: Var, axes: Sequence[int], keepdims: bool) -> Var |
     if mean:
         found = np.divide(found, array.dtype.type(array.size // max(np.size(found), 1)))
     return _constant(found, kind, x._layout)
+
+
+def variance(x: Var, axes: Sequence[int], keepdims: bool, less: int) -> Var | None:
+    """The mean of squared differences from the mean, of floats; the divisor is the count less ``less``."""
+    array = _held(x)
+    if array is None or not array.size or not array.ndim:
+        return None
+    kind = x._expr.leaf_type[0]
+    if kind not in _FLOATS or (array.size > FEW and not _in_pairs(array, axes)):
+        return None
+    over = None if not axes else tuple(axes)
+    try:
+        found = _silently(_spread, array, over, keepdims, less)
+    except _MISFITS:
+        return None
+    return None if found is None else _constant(found, kind, x._layout)
+
+
+def _spread(array: Array, over: tuple[int, ...] | None, keepdims: bool, less: int) -> Any:
+    kind = array.dtype
+    add: Any = np.add.reduce
+    total = add(array, over, kind, None, True)
+    count = array.size // total.size
+    if count <= less:
+        return None
+    apart = np.subtract(array, np.divide(total, kind.type(count)))
+    squares = add(np.multiply(apart, apart), over, kind, None, keepdims)
+    return np.divide(squares, kind.type(count - less))
 
 
 def position(x: Var, axis: int, high: bool) -> Var | None:
@@ -239,6 +313,18 @@ def product(x: Var, y: Var, most: float) -> Var | None:
         return None
 
 
+def part(x: Var, key: object) -> Any:
+    """The part of a constant that positions and slices choose; a single element is a Python number."""
+    array: Any = _held(x)
+    if array is None or not (type(key) in _PLACES or (type(key) is tuple and all(type(k) in _PLACES for k in key))):
+        return None
+    try:
+        found = array[key]
+    except _MISFITS:
+        return None
+    return _constant(found.copy("C"), x._expr.leaf_type[0], x._layout) if type(found) is Array else found.item()
+
+
 def moved(x: Var, order: Sequence[int]) -> Var | None:
     """Axes in another order."""
     array = _held(x)
@@ -252,6 +338,6 @@ def moved(x: Var, order: Sequence[int]) -> Var | None:
 
 
 __all__ = [
-    "FEW", "MANY", "binary", "compare", "joined", "moved", "position", "product", "reduce", "running_sum", "select",
-    "unary",
+    "FEW", "MANY", "binary", "clipped", "compare", "joined", "moved", "part", "position", "product", "reduce",
+    "running_sum", "select", "unary", "variance",
 ]  # fmt: skip
