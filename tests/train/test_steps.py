@@ -277,3 +277,45 @@ def test_gradients_alone():
 def test_regularisation_is_an_enumeration():
     assert optim.Regularization_Method.L1 is optim.L1
     assert optim.SGD(Line()).regularization_method is optim.L2
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_losses_through_another_module(frozen):
+    """An adversarial pair: the critic's step goes through the generator, whose statistics move and parameters do not."""
+
+    class Generator(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.dense, self.norm = nn.linear(3, 4), nn.batch_norm(4, 2, momentum=0.5)
+
+        def forward(self, x):
+            return self.norm(self.dense(x))
+
+    generator, critic = Generator(), nn.linear(4, 1)
+    if frozen:
+        generator.freeze()
+    x = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+    weight, bias = generator.dense.weight.read(), generator.dense.bias.read()
+    wanted = np.zeros(4)
+
+    def judged(rows):
+        return F.reduce_mean(F.softplus(critic(generator(F.const(rows, [6, 3])))))
+
+    first, second = optim.ADAM(critic, 0.1), optim.SGD(generator, 0.1)
+    for turn in range(3):
+        mean = (x @ weight.T + bias).mean(0)
+        before = critic.weight.read()
+        first.step(judged(x))
+        wanted = 0.5 * wanted + 0.5 * mean
+        np.testing.assert_allclose(generator.norm.running_mean.read(), wanted, rtol=1e-4, atol=1e-6)
+        assert np.array_equal(generator.dense.weight.read(), weight)
+        assert not np.array_equal(critic.weight.read(), before)
+        with pytest.raises(RunError, match="the loss is nan"):
+            first.step(judged(np.full_like(x, np.nan)))
+        np.testing.assert_allclose(generator.norm.running_mean.read(), wanted, rtol=1e-4, atol=1e-6)
+        if not frozen and turn < 2:
+            second.step(0.0 - judged(x))
+            wanted = 0.5 * wanted + 0.5 * mean
+            np.testing.assert_allclose(generator.norm.running_mean.read(), wanted, rtol=1e-4, atol=1e-6)
+            assert not np.array_equal(generator.dense.weight.read(), weight)
+            weight, bias = generator.dense.weight.read(), generator.dense.bias.read()

@@ -14,6 +14,7 @@ from MNN.expr.var import Var
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.prims import Tensor
+from MNN.ops.core.base import operators
 
 
 class Key(tuple[object, ...]):
@@ -37,6 +38,16 @@ class Captured:
     embedded: dict[int, np.ndarray]
     """Numbers that decide sizes, by the expressions that give them."""
     outputs: list[Var]
+
+    def statistics(self) -> list[Expr]:
+        """Leaves that are kept from step to step, such as running means; constants are not."""
+        found: dict[int, Expr] = {}
+        for expr in self.nodes:
+            for number in operators()[expr.op].updates:
+                ref = expr.inputs[number]
+                if ref is not None and ref[0].op == "Trainable":
+                    found[id(ref[0])] = ref[0]
+        return list(found.values())
 
     def graph(self) -> tuple[Graph, dict[int, Value]]:
         """The graph, with inputs named ``leaf0`` and so on, and its values by expression and output."""

@@ -87,6 +87,8 @@ class Optimizer:
         self._memory = StateMemory()
         self._programs: dict[tuple[object, ...], StepProgram] = {}
         self._views: dict[str, np.ndarray] = {}
+        self._others: dict[int, tuple[str, Expr]] = {}
+        """Statistics of modules that the loss goes through but that are not trained here, with their names."""
 
     def method(self) -> Method:
         """The operator of the step."""
@@ -166,7 +168,8 @@ class Optimizer:
             raise ShapeError(f"the loss must be a float to have a gradient, it is {loss._kind.value}")
 
     def states_of(self, captured: Captured) -> dict[str, Expr]:
-        """Leaves of the expression that are states, by name: parameters of the module, and statistics."""
+        """Leaves of the expression that are states, by name: parameters of the module, and statistics (also those of
+        other modules that the loss goes through in training mode, as through the generator of an adversarial pair)."""
         if self.module is None:
             raise MNNError("this optimizer has no module to train; give it one when it is made")
         parameters = trainable(self.module)
@@ -179,6 +182,10 @@ class Optimizer:
                 "the loss depends on no parameter of the module that is trained: is it computed from the module's "
                 "output, are all of its parameters frozen, or was the step of this loss made already?"
             )
+        for leaf in captured.statistics():
+            if id(leaf) not in known:
+                name, _ = self._others.setdefault(id(leaf), (f"{STATISTIC} of another {len(self._others)}", leaf))
+                found[name] = leaf
         return found
 
     def _program(self, captured: Captured, named: Mapping[str, Expr]) -> StepProgram:
@@ -221,7 +228,7 @@ class Optimizer:
         parameters = {n: values[id(leaf)] for n, leaf in named.items() if n.startswith(PARAMETER)}
         made = step_graph(
             graph, parameters, self.method(), self.accumulate, self.clip_norm, self.clip_value, values.get(id(STEP)),
-            self.activation_memory, self.scale is not None, self._watched,
+            self.activation_memory, self.scale is not None, self._watched, {values[id(leaf)] for leaf in named.values()},
         )  # fmt: skip
         fixed = {v.name for v, _ in made.states}
         if any(name not in fixed for name in named):  # statistics that are only read

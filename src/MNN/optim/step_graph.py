@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from MNN.ir.dtype import DType
@@ -44,13 +44,14 @@ def step_graph(
     activation_memory: int | None = None,
     scaled: bool = False,
     watched: bool = False,
+    kept: Collection[Value] = (),
 ) -> StepGraph:
     """``graph`` gives the loss first, and what else is asked for. ``parameters`` are inputs by the names that they and
     their states have; ``every``: steps of which the gradients are averaged; ``time``: the input that is the number of
     the step, where the loss depends on it; ``activation_memory``: bytes of activations that may be kept for gradients,
     None: those that are not cheaply computed again; ``scaled``: the loss is multiplied by an input ``scale`` on the way
     back; ``watched``: a step whose gradients are infinite or NaN does not count, and the last output but the states
-    says whether they are finite."""
+    says whether they are finite; ``kept``: inputs that may be states."""
     loss = graph.outputs[0]
     values = list(parameters.values())
     rate, apply = Value(RATE, DType.F32, ()), Value(APPLY, DType.BOOL, ())
@@ -60,14 +61,14 @@ def step_graph(
     graph.inputs += [rate, apply] + ([] if time is not None else [number])
     nodes = graph.nodes
     for node in list(nodes):
-        _add_updates(found, node)
+        _add_updates(found, node, kept)
     slopes = [Value(f"{name}.gradient", v.dtype, v.shape) for name, v in parameters.items()]
-    kept: dict[str, object] = {"activationMemory": -1 if activation_memory is None else activation_memory}
+    settings: dict[str, object] = {"activationMemory": -1 if activation_memory is None else activation_memory}
     scale = Value(SCALE, DType.F32, ())
     if scaled:
-        kept["scaled"] = True
+        settings["scaled"] = True
         graph.inputs.append(scale)
-    nodes.append(Node("Gradient", "gradient", [loss, *[scale] * scaled, *values], slopes, kept))
+    nodes.append(Node("Gradient", "gradient", [loss, *[scale] * scaled, *values], slopes, settings))
     checked: list[Value] = [loss]
     finite = Value("finite", DType.BOOL, ())
     if every > 1 or watched:
@@ -120,11 +121,11 @@ def _state(found: StepGraph, name: str, like: Value) -> Value:
     return value
 
 
-def _add_updates(found: StepGraph, node: Node) -> None:
+def _add_updates(found: StepGraph, node: Node, kept: Collection[Value]) -> None:
     """Statistics that an operator keeps: its results are the next operands."""
     for operand, result in traits(node).updates.items():
         value = node.inputs[operand]
-        if value in found.graph.inputs and result < len(node.outputs):
+        if value in kept and result < len(node.outputs):
             found.states = [(v, w) for v, w in found.states if v is not value]
             found.states.append((value, node.outputs[result]))
 

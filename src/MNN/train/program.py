@@ -171,7 +171,7 @@ def save_program(
     named = optimizer.states_of(captured)
     made, values = optimizer.step_graph(captured, named)
     paths = {id(v._expr): name for name, v in model.named_parameters().items()}
-    names = {name: paths[id(leaf)] for name, leaf in named.items()}
+    names = {name: paths.get(id(leaf), name) for name, leaf in named.items()}
     moments, numbers = optimizer.state(), dict[str, np.ndarray]()
     states, ends = set(), []
     for state, after in made.states:
