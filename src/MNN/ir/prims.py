@@ -154,12 +154,13 @@ class CompressedMatMul(Prim):
 
     Inputs: the left side (a float type, the result's), codes u8 ``[N, ceil(K * width / 8)]``, scales f32 ``[N,
     blocks]`` and, where there are any, offsets f32 ``[N, blocks]``, as in :class:`MNN.ir.quant.QuantizedArray`.
-    ``rounds_rows``: rows of the left side may be rounded to 8 bits, each block of them with a scale of its own.
+    ``row_bits``: rows of the left side may be rounded to so many bits (8 or 12), each block of them with a scale of its
+    own; 0: they may not.
     ``finite_rows``: where these hold infinities, results may be no numbers.
     """
 
     width: int = 4
-    rounds_rows: bool = False
+    row_bits: int = 0
     finite_rows: bool = False
 
 
@@ -176,7 +177,7 @@ class RoutedMatMul(Prim):
 
     count: int = 1
     width: int = 0
-    rounds_rows: bool = False
+    row_bits: int = 0
 
 
 @dataclass(eq=False)

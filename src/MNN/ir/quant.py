@@ -8,6 +8,8 @@ import numpy as np
 
 WIDTHS = (2, 4, 8)
 """Bits that a code may take in memory."""
+FEWEST_ROW_BITS, ROW_BITS = 8, (8, 12)
+"""What rows that are multiplied may be rounded to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,8 +19,9 @@ class QuantizedArray:
     ``codes``: uint8 ``[rows, ceil(cols * width / 8)]``, each value plus ``2^(width - 1)`` in ``width`` bits, the first
     in the lowest bits of a byte. ``scale`` and ``offset``: float32 ``[rows, blocks]`` (``offset`` is None when
     symmetric), where every block covers ``cols / blocks`` neighbouring columns. ``shape`` is the logical shape, whose
-    first dimension is ``rows``. ``bits`` is what the values are said to have in files. ``rounds_rows``: products may
-    round what they multiply it by to 8 bits, each block with a scale of its own. ``finite_rows``: what they multiply it
+    first dimension is ``rows``. ``bits`` is what the values are said to have in files. ``row_bits``: products may
+    round what they multiply it by to so many bits (:data:`ROW_BITS`), each block with a scale of its own; with 0 they
+    may not. ``finite_rows``: what they multiply it
     by is finite, unless the whole result is lost: where it is not, products need not tell infinities from NaN.
     """
 
@@ -28,7 +31,7 @@ class QuantizedArray:
     bits: int
     shape: tuple[int, ...]
     width: int
-    rounds_rows: bool = False
+    row_bits: int = 0
     finite_rows: bool = False
 
     @classmethod

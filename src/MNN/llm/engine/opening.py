@@ -12,7 +12,7 @@ from MNN.cache.scratch import scratch
 from MNN.errors import MNNError, UnsupportedError
 from MNN.ir.graph import Graph
 from MNN.llm.engine.adapters import rank_of
-from MNN.llm.engine.loaded import LoadedWeights, check_bits, rounds_rows
+from MNN.llm.engine.loaded import LoadedWeights, check_bits, row_bits_of
 from MNN.llm.engine.paged import PagedDecoder
 from MNN.llm.engine.spilling import Spilling
 from MNN.llm.engine.variants import Variants
@@ -42,11 +42,11 @@ class Opened:
     config: Mapping[str, object]
     file: Path
 
-    def weights(self, bits: int | None = None, rounds: bool = False) -> LoadedWeights:
-        """Weights as they are read and, where told, quantised; ``rounds``: what low-bit weights are multiplied by may
-        be rounded to 8 bits."""
+    def weights(self, bits: int | None = None, row_bits: int = 0) -> LoadedWeights:
+        """Weights as they are read and, where told, quantised; ``row_bits``: what low-bit weights are multiplied by may
+        be rounded to so many, where these are not 0."""
         seen({os.path.abspath(file): identity(file.stat()) for file in self.files})
-        return LoadedWeights(open_weights(self.path), bits, rounds)
+        return LoadedWeights(open_weights(self.path), bits, row_bits)
 
     @property
     def files(self) -> list[Path]:
@@ -58,16 +58,16 @@ class Opened:
     def encoder(self, config: Config, bits: int | None = None, pairs: bool = False) -> Session:
         """A model that gives every token a vector, ready to run; ``pairs``: of two texts that are compared."""
         check_bits(bits)
-        rounds, build = rounds_rows(config.precision, None), build_pairs if pairs else build_encoder
+        row_bits, build = row_bits_of(config.precision, None), build_pairs if pairs else build_encoder
         stored = StoredPrograms.of(self.file, config, ("encoder of pairs" if pairs else "encoder", f"{bits} bits"))
-        return Session(lambda: build(self.config, self.weights(bits, rounds)).graph, config, stored)
+        return Session(lambda: build(self.config, self.weights(bits, row_bits)).graph, config, stored)
 
     def vectors(self, config: Config, bits: int | None = None) -> StatefulModel:
         """A decoder that gives every token a vector, ready to run."""
         check_bits(bits)
-        rounds, states = rounds_rows(config.precision, None), self._states()
+        row_bits, states = row_bits_of(config.precision, None), self._states()
         stored = StoredPrograms.of(self.file, config, ("vectors", f"{bits} bits"), (), states)
-        graph = lambda: build_vectors(self.config, self.weights(bits, rounds)).graph  # noqa: E731
+        graph = lambda: build_vectors(self.config, self.weights(bits, row_bits)).graph  # noqa: E731
         return StatefulModel(Session(graph, config, stored, states), states)
 
     def _states(self) -> dict[str, str]:
@@ -89,7 +89,7 @@ class Opened:
         ``activation_bits``, ``kv_bits``, ``cache_tokens``, ``adapters`` and
         ``cache_memory``: as :func:`MNN.llm.load` has them."""
         check_bits(bits)
-        rounds = rounds_rows(config.precision, activation_bits)
+        row_bits = row_bits_of(config.precision, activation_bits)
         told = usual(self.config)
         longest = told.longest if max_length is None else max_length
         if longest < 1:
@@ -106,7 +106,7 @@ class Opened:
         changes = {name: read_adapter(tensors, folder) for name, folder in (adapters or {}).items()}
         columns = sum(map(rank_of, changes.values()))
         modules = sorted({module for change in changes.values() for module in change})
-        kind = ("language model", f"{bits} bits", f"rounded {rounds}", repr(cache))
+        kind = ("language model", f"{bits} bits", f"rows of {row_bits} bits", repr(cache))
         spilling = None if cache_memory is None else Spilling(cache_memory)
 
         def session(modules: Collection[str], columns: int) -> tuple[Session, dict[str, str]]:
@@ -115,7 +115,7 @@ class Opened:
             more = (f"{columns} columns for adapters of {' '.join(modules)}",) if columns else ()
 
             def graph() -> Graph:
-                weights = self.weights(bits, rounds)
+                weights = self.weights(bits, row_bits)
                 with scratch(config.cache):
                     if not columns:
                         return build(self.config, weights, cache=cache).graph
@@ -132,7 +132,7 @@ class Opened:
         whole, own = session(modules, columns)
         table = tensors[json.loads(whole.card.facts["embeddings"])]
         found = PagedDecoder(whole, own, cache, table, longest, switch(told.values), columns, spilling)
-        found.told = f"{bits} bits, rounded {rounds}, {cache.keys} and {cache.values} bits a key and a value"
+        found.told = f"{bits} bits, rows of {row_bits} bits, {cache.keys} and {cache.values} bits a key and a value"
         if found.bank is not None and config.cache:  # packed weights are then those on disk, once for all graphs
             pools = [name for names in found.window_states for name in names]
             found.variants = Variants(found.model, found.bank, pools, model)

@@ -57,8 +57,9 @@ def stacked(parts: Sequence[Array]) -> Array:
     offsets = [p.offset for p in quantized if p.offset is not None]
     rows = sum(p.shape[0] for p in quantized)
     offset = np.concatenate(offsets) if offsets else None
-    rounds, finite = (all(getattr(p, kind) for p in quantized) for kind in ("rounds_rows", "finite_rows"))
-    return QuantizedArray(codes, scale, offset, one.bits, (rows, *one.shape[1:]), one.width, rounds, finite)
+    finite, row_bits = all(p.finite_rows for p in quantized), [p.row_bits for p in quantized]
+    most = max(row_bits) if all(row_bits) else 0
+    return QuantizedArray(codes, scale, offset, one.bits, (rows, *one.shape[1:]), one.width, most, finite)
 
 
 def alike(parts: Sequence[Array]) -> bool:

@@ -13,7 +13,7 @@ from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.frontends.mnn.read import load
 from MNN.ir.graph import Graph
 from MNN.llm.engine.decoder import Decoder
-from MNN.llm.engine.loaded import rounds_rows
+from MNN.llm.engine.loaded import row_bits_of
 from MNN.llm.files.mapped import read_json
 from MNN.llm.official.decoder import Masks, OfficialDecoder
 from MNN.llm.official.embedding import Embedding
@@ -74,9 +74,10 @@ class OfficialFolder:
             file = _inside(self.path, self.settings.get("embedding_file", file.name))
         return Embedding(file, self.weights, width, tied)
 
-    def graph(self, rounds: bool) -> Graph:
-        """The graph of the file; ``rounds``: rows that low-bit weights are multiplied by may be rounded to 8 bits."""
-        return prepared(load(os.fspath(self.file)), rounds, str(self.file))
+    def graph(self, row_bits: int) -> Graph:
+        """The graph of the file; ``row_bits``: rows that low-bit weights are multiplied by may be rounded to so many,
+        where these are not 0."""
+        return prepared(load(os.fspath(self.file)), row_bits, str(self.file))
 
     def decoder(
         self,
@@ -92,9 +93,9 @@ class OfficialFolder:
         longest = self.longest if max_length is None else max_length
         if longest < 1:
             raise MNNError(f"max_length is the number of tokens of a text, not {max_length}")
-        rounds = rounds_rows(config.precision, activation_bits)
-        stored = StoredPrograms.of(self.file, config, ("official language model", f"rounded {rounds}"))
-        session = Session(lambda: self.graph(rounds), config, stored)
+        row_bits = row_bits_of(config.precision, activation_bits)
+        stored = StoredPrograms.of(self.file, config, ("official language model", f"rows of {row_bits} bits"))
+        session = Session(lambda: self.graph(row_bits), config, stored)
         return OfficialDecoder(session, self.embedding(), Masks.of(self.settings, str(self.path)), longest)
 
 

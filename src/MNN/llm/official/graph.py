@@ -12,7 +12,7 @@ from MNN.llm.engine.loaded import with_rounding
 from MNN.own_states import expose
 
 
-def prepared(graph: Graph, rounds: bool, where: str) -> Graph:
+def prepared(graph: Graph, row_bits: int, where: str) -> Graph:
     """``graph`` with open sizes, its attention's caches as states, and ``rows`` i64 ``[count]`` of which logits are
     wanted, where it has the place that they begin at. FormatError for graphs of other kinds."""
     inputs = {value.name: value for value in graph.inputs}
@@ -30,7 +30,7 @@ def prepared(graph: Graph, rounds: bool, where: str) -> Graph:
     for node in graph.nodes:
         for value in node.inputs:
             if value is not None and isinstance(value.data, QuantizedArray):
-                value.data = with_rounding(value.data, value.name, rounds)
+                value.data = with_rounding(value.data, value.name, row_bits)
     expose(graph)
     return graph
 

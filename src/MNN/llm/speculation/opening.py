@@ -101,7 +101,7 @@ class _Thin(Opened):
 
     kept: tuple[int, ...] = ()
 
-    def weights(self, bits: int | None = None, rounds: bool = False) -> LoadedWeights:
+    def weights(self, bits: int | None = None, row_bits: int = 0) -> LoadedWeights:
         """Weights in which the layers that are kept follow each other."""
         tensors = open_weights(self.path)
         places = {old: new for new, old in enumerate(self.kept)}
@@ -112,7 +112,7 @@ class _Thin(Opened):
                 some[name] = tensors[name]
             elif int(found[2]) in places:
                 some[f"{name[: found.start()]}{found[1]}{places[int(found[2])]}.{name[found.end() :]}"] = tensors[name]
-        return LoadedWeights(Weights(some, tensors.source), bits, rounds)
+        return LoadedWeights(Weights(some, tensors.source), bits, row_bits)
 
 
 __all__ = ["drafter_of", "skipping"]

@@ -80,7 +80,7 @@ def compressed_matmul(b: Builder, x: Tensor, weight: QuantizedArray) -> Tensor |
     rows = b.reshape(x, (1, *x.shape)) if x.rank == 1 else x
     shape = (*rows.shape[:-1], weight.shape[0])
     product = CompressedMatMul(
-        [rows, *constants], width=weight.width, rounds_rows=weight.rounds_rows, finite_rows=weight.finite_rows
+        [rows, *constants], width=weight.width, row_bits=weight.row_bits, finite_rows=weight.finite_rows
     )
     out = b.emit(product, (x.dtype, shape))[0]
     return out if rows is x else b.squeeze(out, [0])

@@ -36,7 +36,7 @@ def routed_matmul(b: Builder, x: Tensor, index: Tensor, weight: Tensor | Quantiz
     if isinstance(weight, QuantizedArray):
         parts = [weight.codes, weight.scale, *([] if weight.offset is None else [weight.offset])]
         constants = [Tensor(DType.of(a), tuple(a.shape), const=a, keep=weight) for a in parts]
-        prim = Routed([x, index, *constants], count=count, width=weight.width, rounds_rows=weight.rounds_rows)
+        prim = Routed([x, index, *constants], count=count, width=weight.width, row_bits=weight.row_bits)
         return b.emit(prim, (x.dtype, shape))[0]
     if weight.const is None:
         each = b.take(b.reshape(weight, (count, rows // count, cols)), index, 0)

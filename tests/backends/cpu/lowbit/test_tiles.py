@@ -76,7 +76,7 @@ def test_rows_that_may_be_rounded_take_one_part(rounds: bool, monkeypatch: pytes
     cheap_tiles(monkeypatch)
     if host_target().lanes(DType.F32) != LANES:
         pytest.skip("vectors of this processor are narrower than tiles")
-    w = replace(weight(4, "i8", 96, 128, 4), rounds_rows=rounds)
+    w = replace(weight(4, "i8", 96, 128, 4), row_bits=8 if rounds else 12)
     x = np.random.default_rng(0).normal(size=(77, 128)).astype(np.float32)
 
     def build(b: Builder, x: Tensor) -> Tensor:

@@ -83,9 +83,6 @@ class Int8Rows(TileStore):
                     self._tile(row.index, first, height, start, block.index)
                 begin = end
             block.next(b.gep(start, I8, self.record_bytes))
-        with b.loop(first, past) as row:
-            self.tile = b.gep(self.totals, F32, (row.index - first) * self.nr)
-            self.finish(row.index, [], 1)
 
     def _words(self, codes: Value, group: Value) -> list[Value]:
         """The words of a group of the tile's columns."""
@@ -120,10 +117,27 @@ class Int8Rows(TileStore):
         """What the block at ``start`` says about vector ``j`` of the tile's columns."""
         return BlockCode(self.b, self.spec.zeros, self.wide, start, self.first + j * self.lanes, self.lanes)
 
+    def _ask_results(self, row: Value, height: int) -> None:
+        """Asks for the memory of results long before they are stored: it is often far away."""
+        b, size = self.b, self.out_type.size
+        for r in range(height):
+            self.row_tables(row + r)
+            for at in range(0, self.nr * size, LINE):
+                b.prefetch(b.gep(self.c_row, I8, at), 2)
+
+    def _finish(self, begin: Value, past: Value, first: Value) -> None:
+        """Stores the results of some rows, of which those of ``first`` lie at the beginning: while other rows are
+        multiplied, so that nobody waits for them."""
+        b = self.b
+        with b.loop(begin, past) as row:
+            self.tile = b.gep(self.totals, F32, (row.index - first) * self.nr)
+            self.finish(row.index, [], 1)
+
     def _tile(self, row: Value, first: Value, height: int, start: Value, block: Value) -> None:
         """Adds a block to the sums of ``height`` rows from ``row`` on."""
         k, b, spec = self.k, self.b, self.spec
         to = b.gep(self.totals, F32, (row - first) * self.nr)
+        b.if_(b.icmp("eq", block, 0), lambda: self._ask_results(row, height))
         rows, numbers = [], []
         for part in range(spec.parts):
             for r in range(height):
@@ -131,6 +145,7 @@ class Int8Rows(TileStore):
                 place = b.gep(begin, I8, k.slot("part") * part) if part else begin
                 many = b.udiv(self.run, 2) if self._pairs(part) else self.run
                 rows.append(b.gep(place, I8, block * many))
+                b.prefetch(b.gep(rows[-1], I8, LINE))
                 numbers.append(b.gep(b.gep(place, I8, k.slot("meta")), I32, block * NUMBERS))
         parts = [(rows[i : i + height], numbers[i : i + height]) for i in range(0, len(rows), height)]
         codes = self._record(start, 0).codes()
@@ -138,6 +153,7 @@ class Int8Rows(TileStore):
             self._at_once(parts, codes, to)
         else:
             self._one_by_one(parts, codes, to)
+        b.if_(b.icmp("eq", block, k.slot("blocks") - 1), lambda: self._finish(row, row + height, first))
 
     def _pairs(self, part: int) -> bool:
         """Whether a byte of a part is for a pair of numbers, and multiplied by the words as they are."""
@@ -145,7 +161,7 @@ class Int8Rows(TileStore):
 
     def _joined(self, upper: list[Value], lower: list[Value]) -> list[Value]:
         """Sums of digits, and of the next finer ones."""
-        b, bits = self.b, digit_bits(self.spec.width)
+        b, bits = self.b, digit_bits(self.spec.width, self.spec.parts)
         return [b.add(b.shl(x, bits), y) for x, y in zip(upper, lower, strict=True)]
 
     def _at_once(self, parts: list[tuple[list[Value], list[Value]]], codes: Value, to: Value) -> None:

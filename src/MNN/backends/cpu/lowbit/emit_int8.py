@@ -10,7 +10,7 @@ import numpy as np
 from MNN.backends.base.candidates import Candidate
 from MNN.backends.base.program import Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
-from MNN.backends.cpu.lowbit.int8 import DIGITS, LARGEST_OF_MERGED, Int8Spec, half_of, sums_bytes
+from MNN.backends.cpu.lowbit.int8 import LARGEST_OF_MERGED, Int8Spec, half_of, sums_bytes
 from MNN.backends.cpu.lowbit.layout import VECTORS, Layout
 from MNN.backends.cpu.lowbit.rounded_rows import WIDTH_OF_PAIRS, RoundedRowsSpec, bytes_of_codes, bytes_of_row, chunk
 from MNN.backends.cpu.products.blocks import choose_grain
@@ -20,6 +20,7 @@ from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
+from MNN.ir.quant import FEWEST_ROW_BITS
 from MNN.ir.traced import room_of
 
 FEW = 2
@@ -43,6 +44,9 @@ class Parts(NamedTuple):
 
 ROUNDED = Parts(1)
 """Rows rounded to 8 bits."""
+_ROUNDED_LESS = Parts(2, True)
+"""Rows rounded to 12 bits, or to 15 where weights do not have 4."""
+_EXACT = Parts(3, True)
 
 
 def possible(target: Target, layout: Layout) -> bool:
@@ -51,11 +55,14 @@ def possible(target: Target, layout: Layout) -> bool:
     return sums_bytes(target) and (layout.blocks == 1 or run % chunk(target, layout.width) == 0)
 
 
-def parts_of(target: Target, layout: Layout, m: int) -> Parts | None:
-    """The parts that lose no more than the precision ``normal`` may, None where f32 is faster for ``m`` rows."""
+def parts_of(target: Target, layout: Layout, m: int, row_bits: int = 0) -> Parts | None:
+    """The parts of rows that may be rounded to so many bits, or of those that lose no more than the precision
+    ``normal`` may; None where f32 is faster for ``m`` rows."""
+    if 0 < row_bits <= FEWEST_ROW_BITS:
+        return ROUNDED
     run = layout.groups * layout.steps
     if run <= LARGEST_OF_MERGED and (layout.width != WIDTH_OF_PAIRS or target.can(can.DOT4_UNSIGNED)):
-        return Parts(DIGITS, True)
+        return _ROUNDED_LESS if row_bits else _EXACT
     return Parts(3) if m <= _FEW_OF_PARTS else None
 
 

@@ -30,6 +30,7 @@ from MNN.compiler.open.errors import NotOpenError
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
+from MNN.ir.quant import FEWEST_ROW_BITS
 from MNN.ir.scalar import body_of
 from MNN.ir.shape import elements
 from MNN.ir.traced import OpenSize, room_of
@@ -83,12 +84,12 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     cycles = contract_cycles(e.target, m, n, -(-k // group), DType.F32) * (1.0 if group == 1 else step_ratio(e.target))
     name = f"{prim.width}-bit weights, {'few rows' if few else 'expanded by panels'}"
     ways = [Candidate(name, cycles, lambda: _emit(e, prim, product, few, 1 if few else group))]
-    rounds = prim.rounds_rows or e.precision == "low"
+    row_bits = FEWEST_ROW_BITS if e.precision == "low" else prim.row_bits
     layout, weights = packed(e, prim.inputs[1:], prim.width, k)
     if (many or product.m > _END_OF_FEW) and emit_tiles.possible(e, layout, k):
-        ways += emit_tiles.candidates(e, product, layout, weights, rounds)
-    if rounds or (prim.finite_rows and e.precision == "normal"):
-        parts = emit_int8.ROUNDED if rounds else emit_int8.parts_of(e.target, layout, m)
+        ways += emit_tiles.candidates(e, product, layout, weights, row_bits == FEWEST_ROW_BITS)
+    if row_bits or (prim.finite_rows and e.precision == "normal"):
+        parts = emit_int8.parts_of(e.target, layout, m, row_bits)
         if parts is not None and emit_int8.possible(e.target, layout):
             ways.append(emit_int8.candidate(e, product, layout, weights, parts))
     e.choose(f"compressed {x.dtype.value} {prim.width} {m} x {n} x {k} {e.options.precision}", ways)

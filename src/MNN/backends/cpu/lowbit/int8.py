@@ -33,10 +33,10 @@ from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
 
-ROWS = 32
+ROWS = 64
 """Rows that are multiplied by a block before the next one."""
-DIGITS = 3
-"""Parts of ``merged`` rows."""
+DIGITS = (2, 3)
+"""Numbers of parts of ``merged`` rows."""
 LARGEST_OF_MERGED = 64
 """Numbers of a block up to which sums of ``merged`` parts, 18 bits and a sign of the largest, stay in 32 bits."""
 INT8 = Record(
@@ -84,7 +84,7 @@ class Int8Spec(ContractSpec):
         sides = (self.a, self.b, self.acc, self.group)
         if sides != (DType.I8, DType.I8, DType.I32, DOT4) or not self.b_packed or VECTORS % self.nv:
             raise ValueError(f"no product of rows of bytes like {self.key()}")
-        if self.merged and self.parts != DIGITS:
+        if self.merged and self.parts not in DIGITS:
             raise ValueError(f"no digits as in {self.key()}")
 
     @property

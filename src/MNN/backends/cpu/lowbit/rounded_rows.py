@@ -18,7 +18,7 @@ numbers: two of these codes fill a byte ``c + 16 * c'``, which times a digit ``e
 ``A`` and ``A'`` of 16 bits (two parts), what is multiplied by ``c`` is ``256 * A + e``, and what is by ``c'`` is
 ``256 * A' + 16 * e``. That is within 8 of any ``x'`` if the low four bits of ``e`` are those of ``x' / 16``, as
 ``A'`` takes up what is above them; and within 8 of any ``x``, too, as the upper four bits of ``e`` are still to be
-chosen: 20 bits in two and a half parts.
+chosen: 20 bits in two and a half parts, or 12 in one and a half.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ STEP = 254.0
 """How much finer the steps of a part are than those of the part before: what is left is at most half a step."""
 _BYTE, _LESS = 8, 6
 """Bits of a digit, where digits become one number: of three whole ones, sums would not stay in 32 bits."""
+_MOST_OF_PAIRS = 119.0
+"""The largest first digit of a pair's first number of two digits: that of the second one may be larger by 8."""
 WIDTH_OF_PAIRS = 4
 """Bits of a code of which two fill a byte."""
 _SHIFT_OF_NIBBLE = 4
@@ -55,9 +57,9 @@ _SLACK = 2.0**14
 """How far the sum of a block's numbers stays below what 32 bits hold of it times codes."""
 
 
-def digit_bits(width: int) -> int:
-    """Bits of all digits but the first, for codes of so many bits."""
-    return _BYTE if width == WIDTH_OF_PAIRS else _LESS
+def digit_bits(width: int, parts: int) -> int:
+    """Bits of all ``parts`` digits but the first, for codes of so many bits."""
+    return _BYTE if width == WIDTH_OF_PAIRS or parts == 2 else _LESS
 
 
 def bytes_of_codes(depth: int) -> int:
@@ -201,16 +203,21 @@ class _Rounding:
         b = self.b
         if not self.spec.merged:
             return b.const(F32, _MOST)
-        most = _MOST * 2.0 ** (2 * digit_bits(self.spec.width))
+        spec = self.spec
+        first = _MOST_OF_PAIRS if spec.paired and spec.parts == 2 else _MOST
+        most = first * 2.0 ** ((spec.parts - 1) * digit_bits(spec.width, spec.parts))
         room = b.fdiv(
             b.const(F32, 2.0 ** (WORD - self.spec.width) - _SLACK), b.convert("sitofp", self.k.slot("run"), F32)
         )
         return b.select(b.fcmp("olt", room, most), room, most)
 
     def _digits(self) -> _Rounded | _Digits:
-        if self.spec.paired:
-            return _PairedDigits(self.b, self.lanes)
-        return _Digits(self.b, digit_bits(self.spec.width)) if self.spec.merged else _Rounded(self.b, self.spec.parts)
+        spec = self.spec
+        if spec.paired:
+            return _PairedDigits(self.b, spec.parts, self.lanes)
+        if spec.merged:
+            return _Digits(self.b, spec.parts, digit_bits(spec.width, spec.parts))
+        return _Rounded(self.b, spec.parts)
 
     def _all(self, x: Value, join: Callable[[Value, Value], Value]) -> Value:
         """All lanes of a vector joined to one number."""
@@ -255,18 +262,22 @@ class _Rounded:
 
 
 class _Digits:
-    """The three digits of a whole number."""
+    """The digits of a whole number, two or three."""
 
     sums = 1
 
-    def __init__(self, b: Builder, bits: int) -> None:
-        self.b, self.bits = b, bits
+    def __init__(self, b: Builder, parts: int, bits: int) -> None:
+        self.b, self.parts, self.bits = b, parts, bits
 
     def of(self, x: Value) -> tuple[list[Value], list[Value]]:
         """The digits of a vector, and what the numbers have become."""
         whole = to_nearest(self.b, x)
         upper, finest = self.parted(whole)
-        return [*self.parted(upper), finest], [whole]
+        return [*self.firsts(upper), finest], [whole]
+
+    def firsts(self, upper: Value) -> tuple[Value, ...]:
+        """All digits but the last, of what is left without that."""
+        return self.parted(upper) if self.parts > 2 else (upper,)
 
     def parted(self, x: Value) -> tuple[Value, Value]:
         """All but the last digit, and that."""
@@ -276,10 +287,10 @@ class _Digits:
 
 
 class _PairedDigits(_Digits):
-    """Two digits of a number of 16 bits, and one for both numbers of a pair (see the module)."""
+    """Digits of a number of 16 bits or 8, and one for both numbers of a pair (see the module)."""
 
-    def __init__(self, b: Builder, lanes: int) -> None:
-        super().__init__(b, _BYTE)
+    def __init__(self, b: Builder, parts: int, lanes: int) -> None:
+        super().__init__(b, parts, _BYTE)
         self.lanes = lanes
 
     def of(self, x: Value) -> tuple[list[Value], list[Value]]:
@@ -293,7 +304,7 @@ class _PairedDigits(_Digits):
         upper, finest = self.parted(first)
         upper_of_second = b.ashr(b.sub(second, self._swapped(finest)), _SHIFT_OF_NIBBLE)
         upper = self._paired(upper, upper_of_second)
-        return [*self.parted(upper), finest], [self._paired(first, b.shl(second, _SHIFT_OF_NIBBLE))]
+        return [*self.firsts(upper), finest], [self._paired(first, b.shl(second, _SHIFT_OF_NIBBLE))]
 
     def _swapped(self, x: Value) -> Value:
         """Each number in the place of its neighbour."""

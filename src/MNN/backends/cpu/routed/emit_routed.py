@@ -28,6 +28,7 @@ from MNN.compiler.layout import natural
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
+from MNN.ir.quant import FEWEST_ROW_BITS
 from MNN.ir.scalar import Body, body_of
 from MNN.ir.shape import elements
 from MNN.ir.traced import room_of
@@ -110,7 +111,7 @@ def emit_routed(e: Emitter, group: Group) -> bool:
     layout, panels = packed(e, weights, prim.width, k, prim.count)
     name = f"{prim.width}-bit routed weights"
     ways = [Candidate(name, cycles, lambda: _emit_lowbit(e, work, layout, panels))]
-    if (prim.rounds_rows or e.precision == "low") and emit_int8.possible(e.target, layout):
+    if (prim.row_bits == FEWEST_ROW_BITS or e.precision == "low") and emit_int8.possible(e.target, layout):
         faster = f"{name}, rows of bytes"
         ways.append(Candidate(faster, cycles / 2, lambda: _emit_int8(e, work, layout, panels)))
     e.choose(f"routed {x.dtype.value} {prim.width} {room_of(work.m)} x {n} x {k} of {prim.count} {e.precision}", ways)

@@ -10,7 +10,7 @@ from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
-from MNN.ir.quant import WIDTHS, QuantizedArray
+from MNN.ir.quant import FEWEST_ROW_BITS, WIDTHS, QuantizedArray
 
 _INT8 = 4
 """The accuracy level that lets A be rounded to 8 bits, block by block."""
@@ -24,7 +24,7 @@ def matmul_nbits(ctx: Context, node: OnnxNode) -> Value:
     block is cut off, A is filled up with zeros.
     """
     node.ignore("weight_prepacked")
-    rounds = node.int_attr("accuracy_level", 0) == _INT8
+    row_bits = FEWEST_ROW_BITS if node.int_attr("accuracy_level", 0) == _INT8 else 0
     bits, block = node.int_attr("bits", 4), node.int_attr("block_size")
     k, n = node.int_attr("K"), node.int_attr("N")
     packed, scales, zeros, order = (ctx.constant(node.optional(i)) for i in range(1, 5))
@@ -42,7 +42,7 @@ def matmul_nbits(ctx: Context, node: OnnxNode) -> Value:
         zero = _unpacked(zeros, bits, n, blocks) if zeros.dtype == np.uint8 else zeros.reshape(n, blocks)
         shift = half - zero.astype(np.float32)
         offset = shift * scale if shift.any() else None
-    weight = QuantizedArray(codes, scale, offset, bits, (n, blocks * block), bits, rounds)
+    weight = QuantizedArray(codes, scale, offset, bits, (n, blocks * block), bits, row_bits)
     return plus(ctx, _product(ctx, node.input(0), weight, k), node.optional(5))
 
 
