@@ -123,6 +123,10 @@ class Amx:
                 self.waiting = Results(waiting[0], waiting[1], waiting[2], before, column.index, whole)
                 if self.finishing.added is not None:
                     self.beginnings = self.finishing.beginnings(column.index, whole)
+                if spec.asks_results:
+                    begin, end = self.results_of(im, tile.index)
+                    end = b.select(self.last, end, begin)
+                    self.asked = Results(begin, end, nothing, to, column.index, whole)
                 self._pair(rows, at, to, tiles - tile.index, wide)
                 ahead = b.gep(self.ahead, I8, steps * self.fetch)
                 column.next(b.gep(base, I8, panel), ahead, b.gep(to, F32, 2 * _LANES), b.gep(before, F32, 2 * _LANES))
@@ -245,6 +249,7 @@ class Amx:
         last = region["to"] - 1
         self.unpack_first(Packed.at(b, panel, width, 0), width)
         carry = [panel, self.ahead, *([self.waiting.begin] if both else [])]
+        carry += [self.asked.begin] if spec.asks_results else []
         with b.loop(region["from"], region["to"], carry=carry, guard=False) as step:
             at = self.step_rows(rows, step.index)
             right, ahead, *result = step.carried
@@ -268,9 +273,10 @@ class Amx:
                     next(fetched)
                     next(unpacked)
                 loaded = (left_part, right_part)
+            asked = [self.finishing.ask(self.asked, result.pop())] if spec.asks_results else []
             if both:
                 result = [self.finishing.some(self.waiting, result[0])]
-            step.next(behind, b.gep(ahead, I8, self.fetch), *result)
+            step.next(behind, b.gep(ahead, I8, self.fetch), *result, *asked)
         for register, pointer in held:
             tiles.store(register, pointer, self.line)
 

@@ -20,6 +20,8 @@ from MNN.ir.dtype import DType
 
 _LANES = 16
 _WIDTH = 2 * _LANES
+_ASKED = 2
+"""Rows of results that a step asks for: those of a pair of tiles in 16 steps."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,18 @@ class Finishing:
             line = self._line(results, some.index)
             self._store_both(epilogue, line, b.const(I64, 0))
         return b.intrinsic("smax", result, past)
+
+    def ask(self, results: Results, result: Value) -> Value:
+        """Asks for where the next of these results will be stored, a few in each step; the number of those behind."""
+        b = self._b
+        for _ in range(_ASKED):
+            known = b.select(b.icmp("slt", result, results.end), result, results.begin)
+            at = b.entry(self._k.pointer("rows_c"), known) + results.column
+            place = b.gep(self.c, self.out_type, at)
+            for line in range(0, _WIDTH * self._spec.out.size, ROW_BYTES):
+                b.prefetch(b.gep(place, I8, line), 2)
+            result = result + 1
+        return result
 
     def _line(self, results: Results, result: Value) -> Value:
         """Loads the tables of one result; the address of its sums."""

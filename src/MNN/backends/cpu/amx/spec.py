@@ -80,6 +80,9 @@ class AmxSpec(GeneratedSpec):
     With ``passing``, B's tiles do not stay in the first-level cache, so that A's do (a product of two tiles with its
     loads takes 26 instead of 33 cycles where the sums are 512 or 768 deep).
 
+    With ``asks_results``, what results will be stored to is asked for while their sums are computed: memory that is far
+    away, as behind weights that fill the caches in each run (:mod:`MNN.backends.cpu.lowbit.emit_tiles`).
+
     With ``tall``, sums are of all row tiles of a block, four at most, by one column tile (:mod:`.code_tall`), and the
     first chunk's items bring all that a block needs of A. With ``w24``, B's second parts are bytes
     (:mod:`MNN.backends.cpu.amx.byte_parts`). With ``half``, parts are fp16, of A scaled by block and B by panel
@@ -111,6 +114,7 @@ class AmxSpec(GeneratedSpec):
     w24: bool = False
     half: bool = False
     right: DType | None = None
+    asks_results: bool = False
 
     def __post_init__(self) -> None:
         if (self.a in (DType.U8, DType.I8)) != (self.right in (DType.U8, DType.I8)):
@@ -119,6 +123,8 @@ class AmxSpec(GeneratedSpec):
             raise ValueError(f"no contraction of {self.a.value} in {self.parts} parts")
         if self.direct and (self.a is DType.F32 or self.joined or self.lines):
             raise ValueError("tiles are loaded from rows of bf16 only")
+        if self.asks_results and (self.tall or self.out is DType.BF16X2):
+            raise ValueError("results are asked for in whole rows of one part")
         if self.tall and (self.direct or self.parts != 2):
             raise ValueError("tall sums are of two parts, of rows in the scratch")
         if self.w24 and self.parts != 2:

@@ -62,6 +62,10 @@ class ExpandedRight(Right):
         return False
 
     @property
+    def fills_caches(self) -> bool:
+        return True
+
+    @property
     def may_round(self) -> bool:
         """Rows that may have 8 bits of a block's largest number may have 8 of each number."""
         return self.rounds

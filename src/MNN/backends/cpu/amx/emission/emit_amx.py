@@ -305,10 +305,11 @@ class _Job:
         types = (a.dtype, c.dtype, self.parts, epilogue.body, epilogue.kinds)
         moved = layout.moves is not None
         traits = (overlap, moved, layout.direct, layout.lines, groups.passing, layout.tall, w24, self.half)
-        family = ("AMX", *types, *traits, self.right.bytes)
+        asks = self.right.fills_caches and not layout.tall and c.dtype is not DType.BF16X2
+        family = ("AMX", *types, *traits, self.right.bytes, asks)
         ahead = ask_ahead(groups.lines, steps, e.pool.kept_choices.made(family), e.spare * e.threads)
         e.pool.kept_choices.make(family, ahead)
-        spec = AmxSpec(*types, ahead, *traits, right=self.right.bytes)
+        spec = AmxSpec(*types, ahead, *traits, right=self.right.bytes, asks_results=asks)
         packed, b_batch = self.right.packed(e, kind, layout, n, n_batch, self.parts, w24, self.half)
         starts = [a.batch, b_batch, c.batch, *(side.batch for side in epilogue.sides)]
         args = tables | {

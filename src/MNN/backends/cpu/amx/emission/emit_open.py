@@ -17,6 +17,7 @@ from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.products.operand_access import batch_starts
 from MNN.backends.cpu.products.product import Product
 from MNN.compiler.open.errors import NotOpenError
+from MNN.ir.dtype import DType
 from MNN.ir.traced import room_of
 
 _ENOUGH_ROWS = 1024
@@ -59,10 +60,11 @@ class OpenRows:
         steps = room_of(n_batch) * blocks * layout.pairs * -(-room_of(n) // PANEL) * layout.n_steps
         types = (a.dtype, c.dtype, self.parts, epilogue.body, epilogue.kinds)
         overlap = epilogue.body is not None
-        family = ("AMX open", *types, groups.passing, w24, self.half)
+        asks = self.right.fills_caches and c.dtype is not DType.BF16X2
+        family = ("AMX open", *types, groups.passing, w24, self.half, asks)
         ahead = ask_ahead(groups.lines, steps, e.pool.kept_choices.made(family), e.spare * e.threads)
         e.pool.kept_choices.make(family, ahead)
-        spec = AmxOpenSpec(*types, ahead, overlap, passing=groups.passing, w24=w24, half=self.half)
+        spec = AmxOpenSpec(*types, ahead, overlap, passing=groups.passing, w24=w24, half=self.half, asks_results=asks)
         packed, b_batch = self.right.packed(e, "rows", layout, n, n_batch, self.parts, w24, self.half)
         starts = [a.batch + int(product.taps[0]), b_batch, c.batch, *(side.batch for side in epilogue.sides)]
         args: dict[str, int | Ref] = {

@@ -75,6 +75,11 @@ class Right:
         """Whether both sides may be rounded to one part."""
         return False
 
+    @property
+    def fills_caches(self) -> bool:
+        """Whether so much passes through the caches in each run that results are stored to none of them."""
+        return False
+
     def w24(self, e: Emitter, layout: Layout, parts: int) -> bool:
         """Whether second parts of weights are bytes: where they come from memory for few rows. Other sizes of the same
         product keep to it."""
