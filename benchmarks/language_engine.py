@@ -1,6 +1,6 @@
 """A language model in one engine, which says how long prompts and tokens take; run by whatever Python has the engine:
 
-    PYTHON benchmarks/language_engine.py own|own8|llama.cpp|openvino|mnn MODEL THREADS
+    PYTHON benchmarks/language_engine.py own|own8|own32|llama.cpp|openvino|mnn MODEL THREADS
 
 Each line of the input has two numbers, tokens of a prompt and tokens to be written behind it; the answer is a line of
 JSON: seconds on the clock and of the processors, and what the process holds of memory, in MB. It imports nothing else
@@ -26,7 +26,7 @@ def tokens(count: int) -> list[int]:
     return [_DRAWN.randrange(256) for _ in range(count)]
 
 
-def own(model: str, threads: int, activation_bits: int = 32) -> Callable[[int, int], None]:
+def own(model: str, threads: int, activation_bits: int | None = None) -> Callable[[int, int], None]:
     from MNN.llm.engine.opening import open_model
     from MNN.runtime.config import Config
 
@@ -45,6 +45,11 @@ def own(model: str, threads: int, activation_bits: int = 32) -> Callable[[int, i
 def own8(model: str, threads: int) -> Callable[[int, int], None]:
     """With activations in 8 bits, as llama.cpp and the official engine have them."""
     return own(model, threads, 8)
+
+
+def own32(model: str, threads: int) -> Callable[[int, int], None]:
+    """With activations that are not rounded."""
+    return own(model, threads, 32)
 
 
 def llama(model: str, threads: int) -> Callable[[int, int], None]:
@@ -102,7 +107,7 @@ def official(model: str, threads: int) -> Callable[[int, int], None]:
     return generate
 
 
-ENGINES = {"own": own, "own8": own8, "llama.cpp": llama, "openvino": openvino, "mnn": official}
+ENGINES = {"own": own, "own8": own8, "own32": own32, "llama.cpp": llama, "openvino": openvino, "mnn": official}
 
 
 def memory() -> dict[str, int]:
