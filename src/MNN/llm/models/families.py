@@ -13,7 +13,7 @@ from MNN.ir.graph import Graph, Value
 from MNN.llm.models.cache import CacheForm
 from MNN.llm.models.layers import Angles, Heads, Layers
 from MNN.llm.models.rotary import Rotary, rotary
-from MNN.llm.models.weights import Unprefixed, Weights, required
+from MNN.llm.models.weights import LARGEST, Unprefixed, Weights, as_number, required
 
 Translate = Callable[[Mapping[str, object]], Mapping[str, object]]
 Build = Callable[["Config", Layers], Graph]
@@ -62,15 +62,21 @@ class Config:
         return default if found is None else bool(found)
 
     def number(self, key: str, default: float) -> float:
-        found = self.values.get(key)
-        return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else default
+        return as_number(self.values.get(key), key, default)
+
+    def positive(self, key: str, default: float) -> float:
+        """A number above 0. Raises :class:`FormatError` for others."""
+        found = self.number(key, default)
+        if found <= 0:
+            raise FormatError(f"the model's configuration has {key} = {found:g}; expected is a number above 0")
+        return found
 
     def heads(self, window: int = 0, scale: float = 0.0, softcap: float = 0.0) -> Heads:
         """The heads of attention, by the usual names. Raises :class:`FormatError` where they do not fit."""
         count = self.count("num_attention_heads")
         groups = int(self.number("num_key_value_heads", count))
         size = int(self.number("head_dim", 0)) or self.width // count
-        if groups < 1 or count % groups or size < 1:
+        if groups < 1 or count % groups or not 1 <= size <= LARGEST:
             raise FormatError(f"{count} heads of {size} cannot share {groups} heads of keys and values")
         return Heads(count, groups, size, scale, window, softcap)
 
@@ -125,6 +131,8 @@ def attend(
     gamma = None
     if norms is not None:
         own = [net.weight(f"{at}.{name}.weight") for name in ("q_norm", "k_norm")]
+        if any(one.shape != (heads.size,) for one in own):
+            raise FormatError(f"{at}: norms of queries and keys are no vectors of {heads.size} numbers, a head's size")
         tiled = [np.tile(one, (n, 1)) for one, n in zip(own, (heads.count, heads.groups), strict=True)]
         gamma = np.concatenate(tiled) + np.float32(norms[1])
     q, k, v = apart(net, qkv, heads, angles, interleaved, gamma, norms[0] if norms else 0.0)

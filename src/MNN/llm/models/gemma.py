@@ -16,7 +16,7 @@ def gemma(config: Config, net: Layers) -> Graph:
     first, third = config.family == "gemma", config.family.startswith("gemma3")
     heads = config.heads(softcap=0.0 if first else config.number("attn_logit_softcapping", 0.0))
     if not first:
-        heads = replace(heads, scale=config.number("query_pre_attn_scalar", heads.size) ** -0.5)
+        heads = replace(heads, scale=config.positive("query_pre_attn_scalar", heads.size) ** -0.5)
     period = int(config.number("sliding_window_pattern", 6)) if third else 2
     windows = [0] * config.layers if first else config.windows(lambda i: (i + 1) % period != 0)
     everywhere = net.angles(config.rotary(heads.size, "full_attention", 1e6 if third else 1e4))

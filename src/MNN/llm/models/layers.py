@@ -20,7 +20,7 @@ from MNN.ir.quant import QuantizedArray
 from MNN.llm.models.activations import activated
 from MNN.llm.models.cache import TILE, CacheForm
 from MNN.llm.models.rotary import Rotary
-from MNN.llm.models.weights import Array, Weights, laid_apart, stacked
+from MNN.llm.models.weights import Array, Weights, joined, laid_apart, stacked
 
 _USUAL = CacheForm()
 Angles = tuple[Value, Value, int]
@@ -191,12 +191,8 @@ class Layers(GraphBuilder):
         weight = self.matrix(*(f"{name}.weight" for name in names))
         if not any(has):
             return self.product(x, weight)
-        rows = [self.height(f"{name}.weight") for name in names]
-        parts = [
-            self.weight(f"{name}.bias") if here else np.zeros(n, np.float32)
-            for name, here, n in zip(names, has, rows, strict=True)
-        ]
-        return self.product(x, weight, np.concatenate(parts))
+        biases = [self.weight(f"{name}.bias") if here else None for name, here in zip(names, has, strict=True)]
+        return self.product(x, weight, joined(names, biases, [self.height(f"{name}.weight") for name in names]))
 
     def product(self, x: Value, weight: Array, bias: np.ndarray | None = None) -> Value:
         """``x W^T + b`` with ``W [out, in]``."""

@@ -29,9 +29,9 @@ def minicpm(config: Config, net: Layers) -> Graph:
 
 @family("granite", "granitemoe")
 def granite(config: Config, net: Layers) -> Graph:
-    names = "embedding_multiplier", "residual_multiplier", "logits_scaling", "attention_multiplier"
-    embedding, residual, logits, scores = (config.number(name, 1.0) for name in names)
-    return _scaled(config, net, _Scales(embedding, residual, 1.0 / logits, scores))
+    names = "embedding_multiplier", "residual_multiplier", "attention_multiplier"
+    embedding, residual, scores = (config.number(name, 1.0) for name in names)
+    return _scaled(config, net, _Scales(embedding, residual, 1.0 / config.positive("logits_scaling", 1.0), scores))
 
 
 def _scaled(config: Config, net: Layers, scales: _Scales) -> Graph:

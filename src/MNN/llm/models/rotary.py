@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from MNN.errors import FormatError, UnsupportedError
+from MNN.llm.models.weights import as_number
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,14 @@ def rotary(config: Mapping[str, object], width: int, kind: str | None = None, th
     name = given.get("rope_type", given.get("type", "default"))
     if not isinstance(name, str) or name not in _KINDS:
         raise UnsupportedError(f"rotary positions are scaled by {name!r}; known are {', '.join(_KINDS)}")
-    trained = given.get("original_max_position_embeddings", config.get("original_max_position_embeddings"))
+    told = given.get("original_max_position_embeddings", config.get("original_max_position_embeddings"))
     longest = _number(config, "max_position_embeddings", 2048.0)
+    trained = as_number(told, "original_max_position_embeddings", longest)
+    for key, found, low in (("rope_theta", base, 1), ("max_position_embeddings", min(longest, trained), 0)):
+        if found <= low:
+            raise FormatError(f"the rotary positions of the model have {key} = {found:g}; expected is more than {low}")
     plain = base ** (-np.arange(0, width, 2, dtype=np.float32) / np.float32(width))
-    return _KINDS[name](given, plain.astype(np.float32), base, longest, _as_number(trained, longest))
+    return _KINDS[name](given, plain.astype(np.float32), base, longest, trained)
 
 
 def switch(config: Mapping[str, object]) -> int:
@@ -55,7 +60,8 @@ def switch(config: Mapping[str, object]) -> int:
     if given.get("long_factor") is None:
         return 0
     trained = given.get("original_max_position_embeddings", config.get("original_max_position_embeddings"))
-    return int(_as_number(trained, _number(config, "max_position_embeddings", 2048.0)))
+    usual = _number(config, "max_position_embeddings", 2048.0)
+    return int(as_number(trained, "original_max_position_embeddings", usual))
 
 
 def _parameters(config: Mapping[str, object], kind: str | None) -> Mapping[str, object]:
@@ -101,8 +107,8 @@ def _llama3(given: Mapping[str, object], turns: np.ndarray, base: float, longest
 def _yarn(given: Mapping[str, object], turns: np.ndarray, base: float, longest: float, trained: float) -> Rotary:
     """YaRN (Peng et al. 2023, arXiv:2309.00071)."""
     width = 2 * len(turns)
-    factor = _as_number(given.get("factor"), longest / trained)
-    fast, slow = _as_number(given.get("beta_fast"), 32.0), _as_number(given.get("beta_slow"), 1.0)
+    factor = _number(given, "factor", longest / trained)
+    fast, slow = _number(given, "beta_fast", 32.0), _number(given, "beta_slow", 1.0)
 
     def place(rotations: float) -> float:
         """The pair that turns so often within the trained length."""
@@ -120,7 +126,7 @@ def _yarn(given: Mapping[str, object], turns: np.ndarray, base: float, longest: 
 def _yarn_scale(given: Mapping[str, object], factor: float) -> float:
     if given.get("attention_factor") is not None:
         return _needed(given, "attention_factor")
-    every = _as_number(given.get("mscale_all_dim"), 0.0)
+    every = _number(given, "mscale_all_dim", 0.0)
     if given.get("mscale") and every:
         return yarn_mscale(factor, _needed(given, "mscale")) / yarn_mscale(factor, every)
     return yarn_mscale(factor, 1.0)
@@ -139,9 +145,9 @@ def _longrope(given: Mapping[str, object], turns: np.ndarray, base: float, longe
         if factors.shape != turns.shape:
             raise FormatError(f"{key} of the rotary positions has {factors.size} numbers; expected are {turns.size}")
         both.append((turns / factors).astype(np.float32))
-    factor = _as_number(given.get("factor"), longest / trained)
+    factor = _number(given, "factor", longest / trained)
     scale = 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(trained))
-    return Rotary(both[0], _as_number(given.get("attention_factor"), scale), both[1], int(trained))
+    return Rotary(both[0], _number(given, "attention_factor", scale), both[1], int(trained))
 
 
 _KINDS = {
@@ -151,18 +157,15 @@ _KINDS = {
 
 
 def _needed(given: Mapping[str, object], key: str) -> float:
-    found = given.get(key)
-    if not isinstance(found, (int, float)) or isinstance(found, bool):
-        raise FormatError(f"the rotary positions of the model lack a number '{key}' (found {found!r})")
-    return float(found)
+    """A number above 0, as all that scale are."""
+    found = as_number(given.get(key), key, 0.0)
+    if found <= 0:
+        raise FormatError(f"the rotary positions of the model lack a number '{key}' above 0 (found {given.get(key)!r})")
+    return found
 
 
 def _number(given: Mapping[str, object], key: str, default: float) -> float:
-    return _as_number(given.get(key), default)
-
-
-def _as_number(found: object, default: float) -> float:
-    return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else default
+    return as_number(given.get(key), key, default)
 
 
 __all__ = ["Rotary", "rotary", "switch", "yarn_mscale"]

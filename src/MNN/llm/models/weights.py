@@ -13,6 +13,10 @@ from MNN.errors import FormatError
 from MNN.ir.quant import QuantizedArray
 
 Array = np.ndarray | QuantizedArray
+LARGEST = 1 << 24
+"""What no size of a model reaches."""
+_UNHEARD = 1e30
+"""No number of a configuration is as large."""
 
 
 class Weights(Protocol):
@@ -46,9 +50,14 @@ class Unprefixed:
 
 
 def stacked(parts: Sequence[Array]) -> Array:
-    """Matrices ``[out, in]`` one above the other; compressed where all are so in the same way."""
+    """Matrices ``[out, in]`` one above the other; compressed where all are so in the same way. Raises
+    :class:`FormatError` where they are none, or of different widths."""
     if len(parts) == 1:
         return parts[0]
+    shapes = [tuple(p.shape) for p in parts]
+    if any(len(shape) < 2 or shape[1:] != shapes[0][1:] for shape in shapes):
+        told = ", ".join(map(str, map(list, shapes[:4])))
+        raise FormatError(f"weights of the shapes {told} cannot lie side by side; expected are matrices of one width")
     quantized = [part for part in parts if isinstance(part, QuantizedArray)]
     if len(quantized) < len(parts) or not alike(quantized):
         return np.concatenate([p.dequantize() if isinstance(p, QuantizedArray) else p for p in parts])
@@ -60,6 +69,17 @@ def stacked(parts: Sequence[Array]) -> Array:
     finite, row_bits = all(p.finite_rows for p in quantized), [p.row_bits for p in quantized]
     most = max(row_bits) if all(row_bits) else 0
     return QuantizedArray(codes, scale, offset, one.bits, (rows, *one.shape[1:]), one.width, most, finite)
+
+
+def joined(names: Sequence[str], biases: Sequence[np.ndarray | None], rows: Sequence[int]) -> np.ndarray:
+    """Biases of layers side by side; zeros for the ``rows`` of one that has none. Raises :class:`FormatError` for one
+    of another length."""
+    parts = [np.zeros(n, np.float32) if bias is None else bias for bias, n in zip(biases, rows, strict=True)]
+    for name, part, n in zip(names, parts, rows, strict=True):
+        if part.shape != (n,):
+            raise FormatError(f"the weight '{name}.bias' has the shape {list(part.shape)}; expected is [{n}]")
+    found: np.ndarray = np.concatenate(parts)
+    return found
 
 
 def alike(parts: Sequence[Array]) -> bool:
@@ -88,11 +108,27 @@ def laid_apart(weight: QuantizedArray) -> QuantizedArray:
 
 
 def required(config: Mapping[str, object], key: str) -> int:
-    """A whole number above 0 of a configuration. Raises :class:`FormatError` where it is missing or no such number."""
+    """A whole number above 0 of a configuration. Raises :class:`FormatError` where it is missing or no such number, or
+    so large that no model has it."""
     found = config.get(key)
-    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
-        raise FormatError(f"the model's configuration has {key} = {found!r}; expected is a whole number above 0")
+    if not isinstance(found, int) or isinstance(found, bool) or not 1 <= found <= LARGEST:
+        raise FormatError(
+            f"the model's configuration has {key} = {found!r}; expected is a whole number from 1 to {LARGEST}"
+        )
     return found
 
 
-__all__ = ["Array", "Unprefixed", "Weights", "alike", "laid_apart", "ordered", "required", "stacked"]
+def as_number(found: object, key: str, default: float) -> float:
+    """A number of a configuration; ``default`` where it is missing, or none. Raises :class:`FormatError` for what is no
+    finite number."""
+    if not isinstance(found, (int, float)) or isinstance(found, bool):
+        return default
+    if not -_UNHEARD < found < _UNHEARD:
+        raise FormatError(f"the model's configuration has {key} = {found!r}; expected is a number")
+    return float(found)
+
+
+__all__ = [
+    "LARGEST", "Array", "Unprefixed", "Weights", "alike", "as_number", "joined", "laid_apart", "ordered", "required",
+    "stacked",
+]  # fmt: skip
