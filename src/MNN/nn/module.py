@@ -47,7 +47,7 @@ class Module:
                 self._vars[key] = value
             else:
                 self._vars.pop(key, None)
-        elif isinstance(value, (Module, Var)):
+        elif "_vars" not in self.__dict__ and isinstance(value, (Module, Var)):
             raise MNNError(
                 f"{type(self).__name__}.{key} is set before the module can hold it: call super().__init__() first in "
                 f"{type(self).__name__}.__init__()"
