@@ -60,7 +60,7 @@ class Drawn(nn.Module):
         return torch.fft.fftn(x, **self._axes(rng, x)) + torch.fft.fftn(y * 0, dim=[0]).sum()
 
     def _step(self, rng: np.random.Generator, z: Tensor) -> Tensor:
-        kind, dim = rng.integers(14), int(rng.integers(-z.dim(), z.dim()))
+        kind, dim = rng.integers(22), int(rng.integers(-z.dim(), z.dim()))
         if kind == 0:
             return torch.fft.fftn(z, **self._axes(rng, z))
         if kind in (1, 2):
@@ -89,7 +89,31 @@ class Drawn(nn.Module):
             return z.roll(1, dim)
         if kind == 12:
             return z.reshape(-1)[None]
-        return z.permute(*reversed(range(z.dim()))).narrow(0, 0, 1)
+        if kind == 13:
+            return z.permute(*reversed(range(z.dim()))).narrow(0, 0, 1)
+        return self._more(int(kind), dim, z)
+
+    def _more(self, kind: int, dim: int, z: Tensor) -> Tensor:
+        """Arithmetic with numbers and real tensors, products, functions, elements at other places."""
+        if kind == 14:
+            return torch.add(z * (0.5 - 1j), 1.5, alpha=2) - (1j - z) + z.real
+        if kind == 15:
+            return (z + 0.1) / (2 + z.abs() * 1j) + torch.rsub(z, 2)
+        if kind == 16:
+            flat = z.reshape(z.shape[0], -1)
+            return flat @ flat.mH + torch.einsum("ij,kj->ik", flat, flat) + torch.ones(1, 1, dtype=z.dtype)
+        if kind == 17:
+            small = z / (1 + z.abs().amax())
+            return torch.exp(small) + torch.cos(small) * (small + 2).log() + (small + 2).sqrt()
+        if kind == 18:
+            return torch.stack(z.flip(dim).unbind(dim), 0) ** 2
+        if kind == 19:
+            kept = torch.zeros_like(z)
+            kept[..., :1] = z[..., :1]
+            return kept + torch.cat(z.split(1, dim), dim).cumsum(dim)
+        if kind == 20:
+            return z.sum().sum(0, keepdim=True)[None] + z
+        return torch.sgn(z + 9 + z.abs()) + (z + 9 + z.abs()) ** -1 + z.movedim(dim, dim)
 
     def _end(self, rng: np.random.Generator, z: Tensor) -> Tensor:
         kind = rng.integers(5)

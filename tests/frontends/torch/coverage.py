@@ -17,8 +17,8 @@ LEFT_OUT = {
     "operators of training (`*_backward`)": "gradients are not part of inference",
     "complex inputs and outputs": "give and take pairs: `torch.view_as_complex`, `torch.view_as_real`",
     "`multinomial`, `poisson`, `exponential` and other draws": "draw them outside, and make them an input",
-    "`mode`, `histogram`, `segment_reduce`, `ctc_loss`": "see [custom operators](custom-operators.md)",
-    "`lgamma`, `digamma`, `i0` and other special functions": "no kernel has them",
+    "`segment_reduce`, `ctc_loss`": "see [custom operators](custom-operators.md)",
+    "`i0`, `polygamma` and other special functions": "no kernel has them",
     "`linalg_*` beyond products, norms, `det` and `cross`": "decompositions of matrices have no kernel",
 }
 

@@ -316,6 +316,18 @@ def creation(d: Draw) -> Any:
 RANDOM = ("empty", "rand", "randn", "new_empty", "uninitialized")
 
 
+@entry
+def frequencies(d: Draw) -> Any:
+    x = d.tensor([4, 5, 3], torch.float32).round()
+    y = torch.where(x > 2, torch.nan, x)
+    z = torch.cat([d.tensor([30], d.one(torch.float32, torch.float64)) * 9, torch.tensor([0.0, -2, 1e20, -torch.inf])])
+    return [
+        x.mode(d.dim(x)), x.long().mode(1, True), y.median(1), y.median(), y.nanmedian(1), y.nanmedian(), x.histc(5),
+        torch.histogram(x, 6, range=(-1.5, 2)), torch.histogram(x, torch.tensor([-2.0, 0, 1, 2.5]), density=True),
+        z.lgamma(), z.digamma(), torch.special.log_ndtr(z), torch.mvlgamma(z.abs() + 2, 3),
+    ]  # fmt: skip
+
+
 class Recorder(TorchDispatchMode):
     """Notes the operators that calls come to, with operands and results."""
 

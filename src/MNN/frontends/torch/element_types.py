@@ -31,6 +31,8 @@ SCRIPT = {
 }  # fmt: skip
 """``c10::ScalarType``, as TorchScript's code has it; quantised types are those that hold their numbers."""
 COMPLEX = {8: "complex32", 9: "complex64", 10: "complex128"}
+COMPLEX_PARTS = {9: DType.F32, 10: DType.F64}
+"""Complex types in TorchScript's code, as what their two parts are."""
 STORAGES = {
     "ByteStorage": DType.U8, "CharStorage": DType.I8, "ShortStorage": DType.I16, "IntStorage": DType.I32,
     "LongStorage": DType.I64, "HalfStorage": DType.F16, "FloatStorage": DType.F32, "DoubleStorage": DType.F64,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Ints, Number
 from MNN.frontends.torch.registry import apply, aten
@@ -31,13 +33,25 @@ def attention(
     turned = ctx.rows(k, [*range(rank - 2), rank - 1, rank - 2])
     scores = ctx.op("MatMul", q, turned)
     scores = ctx.op("BinaryOp", scores, ctx.scalar(factor, ctx.type_of(q)), opType="MUL")
+    seen = None if attn_mask is None else _seeing(ctx, attn_mask)
     if is_causal:
         attn_mask = _causal(ctx, q, k)
     if attn_mask is not None:
         attn_mask = _added(ctx, attn_mask, ctx.type_of(q))
         scores = ctx.op("BinaryOp", scores, attn_mask, opType="ADD")
     weights = ctx.op("Softmax", scores, axis=-1)
-    return ctx.op("MatMul", weights, v)
+    out = ctx.op("MatMul", weights, v)
+    return out if seen is None else ctx.op("Select", seen, out, ctx.const_like(0, out))
+
+
+def _seeing(ctx: TorchBuilder, mask: Value) -> Value | None:
+    """Booleans ``[..., L, 1]``: queries that see a key; those that see none get zeros. None where all see one."""
+    known = ctx.constant(mask)
+    if known is not None:
+        found = np.asarray(np.any(known if known.dtype == np.bool_ else known > -np.inf, axis=-1, keepdims=True))
+        return None if found.all() else ctx.const(found)
+    visible = mask if mask.dtype is DType.BOOL else ctx.binary("GREATER", mask, -math.inf)
+    return apply(ctx, "any", [visible, -1, True], {})  # type: ignore[no-any-return]
 
 
 def _repeated(ctx: TorchBuilder, x: Value, groups: int) -> Value:

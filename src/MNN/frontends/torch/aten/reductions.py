@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from MNN.frontends.torch.aten.creation import bounded
-from MNN.frontends.torch.aten.ordering.sorting import kthvalue
 from MNN.frontends.torch.aten.reshaping import diagonal
 from MNN.frontends.torch.aten.slicing import END, cut
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Number, Scalar
-from MNN.frontends.torch.registry import apply, aten
+from MNN.frontends.torch.registry import aten
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -136,6 +134,7 @@ def truth(ctx: TorchBuilder, x: Value, *args: Any, dim: Dims = None, keepdim: bo
         dims = list(range(ctx.rank_of(x)))
     numbers = ctx.cast(ctx.not_zero(x), DType.I32)
     found = reduced(ctx, "MAXIMUM" if ctx.name == "any" else "MINIMUM", numbers, dims, keep)
+    found = ctx.binary("GREATER", found, 0)  # the largest of no numbers is negative
     return ctx.cast(found, DType.U8 if x.dtype is DType.U8 else DType.BOOL)
 
 
@@ -276,39 +275,7 @@ def trapezoid(ctx: TorchBuilder, y: Value, x: Value | None = None, *, dx: Scalar
     return reduced(ctx, "SUM", ctx.binary("MUL", middle, apart), axis, False)
 
 
-@aten("median", "nanmedian")
-def median(ctx: TorchBuilder, x: Value, dim: int | None = None, keepdim: bool = False) -> Value | list[Value]:
-    """The lower one of two in the middle."""
-    if dim is None:
-        flat = ctx.op("Reshape", x, ctx.const([-1]))
-        count = ctx.known(ctx.size(flat, 0), "a number of elements")
-        return kthvalue(ctx, flat, (count + 1) // 2, 0)[0]
-    if x.shape == ():
-        return [ctx.op("Identity", x), ctx.const(np.int64(0))]
-    count = ctx.known(ctx.size(x, dim), "a size")
-    return kthvalue(ctx, x, (count + 1) // 2, dim, keepdim)
-
-
 @aten("trace")
 def trace(ctx: TorchBuilder, x: Value) -> Value:
     kind = ctx.type_of(x)
     return reduced(ctx, "SUM", diagonal(ctx, ctx.cast(x, kind if kind.is_float else DType.I64)), None, False)
-
-
-@aten("histc")
-def histc(ctx: TorchBuilder, x: Value, bins: int = 100, min: Scalar = 0, max: Scalar = 0) -> Value:
-    """How many numbers lie in each of ``bins`` equal parts from ``min`` to ``max``, or, where these are equal, from the
-    smallest to the largest; those outside, and NaN, are not counted."""
-    kind, flat = ctx.type_of(x), ctx.op("Reshape", x, ctx.const([-1]))
-    bounded(ctx, bins, 1 << 24, "bins")
-    low, high = (ctx.scalar(n, kind) for n in (min, max))
-    if min == max:
-        low, high = (apply(ctx, name, [flat], {}) for name in ("amin", "amax"))
-        alone = ctx.cast(ctx.binary("EQUAL", low, high), kind)
-        low, high = ctx.binary("SUB", low, alone), ctx.binary("ADD", high, alone)
-    inside = ctx.binary("MUL", ctx.binary("GREATER_EQUAL", flat, low), ctx.binary("LESS_EQUAL", flat, high))
-    part = ctx.binary("REALDIV", ctx.binary("MUL", ctx.binary("SUB", flat, low), bins), ctx.binary("SUB", high, low))
-    part = apply(ctx, "where", [inside, ctx.binary("MINIMUM", ctx.unary("FLOOR", part), bins - 1), float(bins)], {})
-    room = apply(ctx, "zeros", [[bins + 1]], {"dtype": kind})
-    ones = apply(ctx, "ones_like", [flat], {})
-    return cut(ctx, apply(ctx, "index_put", [room, [ctx.cast(part, DType.I64)], ones, True], {}), 0, 0, bins)

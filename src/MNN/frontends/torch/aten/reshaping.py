@@ -268,12 +268,21 @@ def unfold(ctx: TorchBuilder, x: Value, dimension: int, size: int, step: int) ->
     if ctx.rank_of(x) == 0:
         return ctx.op("Reshape", x, ctx.const([1]))
     axis = ctx.axis(x, dimension)
-    length = bounded(ctx, ctx.size(x, axis), 1 << 22, "places of windows")
-    starts = np.arange(0, max(length - size + 1, 0), step, dtype=np.int64)
-    bounded(ctx, (starts.size + 1) * size, 1 << 26, "numbers of windows")
-    windows = ctx.op("GatherV2", x, ctx.const(starts[:, None] + np.arange(size)), ctx.const(np.int32(axis)))
+    windows = ctx.op("GatherV2", x, _window_places(ctx, ctx.size(x, axis), size, step), ctx.const(np.int32(axis)))
     order = [i for i in range(ctx.rank_of(x) + 1) if i != axis + 1]
     return ctx.rows(windows, [*order, axis + 1])
+
+
+def _window_places(ctx: TorchBuilder, length: Int, size: int, step: int) -> Value:
+    """Places of windows' elements along an axis, a window a row."""
+    width = np.arange(bounded(ctx, size, 1 << 22, "places of a window"), dtype=np.int64)
+    if isinstance(length, Number):
+        ends = ctx.binary("SUB", length.value, size - 1)
+        starts = apply(ctx, "arange", [0, Number(ctx.cast(ends, DType.I64)), step], {})
+        return ctx.binary("ADD", ctx.unsqueeze(starts, 1), ctx.const(width))
+    starts = np.arange(0, max(length - size + 1, 0), step, dtype=np.int64)
+    bounded(ctx, (starts.size + 1) * size, 1 << 26, "numbers of windows")
+    return ctx.const(starts[:, None] + width)
 
 
 def strided_places(ctx: TorchBuilder, size: list[int], stride: list[int], offset: int | None) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Int, Number
-from MNN.frontends.torch.registry import aten
+from MNN.frontends.torch.registry import apply, aten
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -109,6 +109,8 @@ def _resized(
     rounding: str = "",
 ) -> Value:  # fmt: skip
     """Given factors decide where pixels lie, where these and the sizes are at odds."""
+    if x.dtype is DType.U8 and mode != "nearest":
+        return _resized_bytes(ctx, x, output_size, factors, mode, transform)
     rank = ctx.rank_of(x)
     known = ctx.static_shape(x)
     target: Value
@@ -128,6 +130,20 @@ def _resized(
         alignCorners=transform == "align_corners", halfPixelCenters=transform == "half_pixel",
         cubicCoeffA=-0.75 if mode == "cubic" else None,
     )  # fmt: skip
+
+
+def _resized_bytes(
+    ctx: TorchBuilder, x: Value, output_size: Sizes, factors: list[float] | None, mode: str, transform: str
+) -> Value:
+    """Axis by axis from the last one on, rounded to bytes each time, as torch does."""
+    rank = ctx.rank_of(x)
+    sizes = ctx.sizes(x)[2:]
+    for i in range(rank - 3, -1, -1):
+        picked = None if output_size is None else [*sizes[:i], *list(output_size)[i:]]
+        scale = None if factors is None else [*[1.0] * i, factors[i], *[1.0] * (rank - 3 - i)]
+        made = _resized(ctx, ctx.cast(x, DType.F32), picked, scale, mode, transform)
+        x = ctx.cast(apply(ctx, "clamp", [ctx.unary("FLOOR", ctx.binary("ADD", made, 0.5)), 0, 255], {}), DType.U8)
+    return x
 
 
 def _agree(known: tuple[int, ...] | None, output_size: Sizes, factors: list[float]) -> bool:

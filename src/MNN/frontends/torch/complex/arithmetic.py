@@ -36,11 +36,33 @@ def joined(ctx: TorchBuilder, real: Value, imag: Value) -> Value:
     return ctx.op("Concat", ctx.unsqueeze(real, axis), ctx.unsqueeze(imag, axis), axis=axis)
 
 
+def of_complex(ctx: TorchBuilder, x: Any, like: DType = DType.F32) -> Complex:
+    """Any operand as a complex one: a tensor, or a number, whose parts are then of the type ``like``."""
+    if isinstance(x, Complex):
+        alone = ctx.rank_of(x.numbers(ctx)) == 1
+        return made(ctx.cast(x.numbers(ctx), like)) if alone else x
+    if isinstance(x, Variable):
+        real = ctx.cast(x.read(ctx), like)
+        return made(joined(ctx, real, zeros_like(ctx, real)))
+    if isinstance(x, (int, float, complex)):
+        return made(ctx.const([complex(x).real, complex(x).imag], like))
+    raise ctx.unsupported("a number that is known only when the model runs beside complex tensors", ADVICE)
+
+
+def part_type(ctx: TorchBuilder, *operands: Any) -> DType:
+    """Of the parts of what complex operands give; tensors of rank 0 count where there are no others."""
+    found: dict[bool, list[DType]] = {True: [], False: []}
+    for x in operands:
+        if isinstance(x, (Complex, Variable)):
+            value = x.numbers(ctx) if isinstance(x, Complex) else x.read(ctx)
+            if ctx.type_of(value).is_float:
+                found[ctx.rank_of(value) > isinstance(x, Complex)].append(ctx.type_of(value))
+    return DType.F64 if DType.F64 in (found[True] or found[False]) else DType.F32
+
+
 def _real(ctx: TorchBuilder, x: Any) -> Any:
     """A real operand: a number as it is, a tensor with an axis for pairs."""
     if not isinstance(x, Variable):
-        if isinstance(x, complex):
-            raise ctx.unsupported("a complex number", ADVICE)
         return x
     value = ctx.as_float(x.read(ctx))
     return ctx.unsqueeze(value, ctx.rank_of(value)) if ctx.rank_of(value) else value
@@ -48,9 +70,11 @@ def _real(ctx: TorchBuilder, x: Any) -> Any:
 
 @COMPLEX.handles("mul", "multiply")
 def mul(ctx: TorchBuilder, x: Any, y: Any) -> Complex:
+    like = part_type(ctx, x, y)
+    x, y = (of_complex(ctx, v, like) if isinstance(v, complex) else v for v in (x, y))
     if not isinstance(x, Complex) or not isinstance(y, Complex):
         z, other = (x, y) if isinstance(x, Complex) else (y, x)
-        return made(ctx.binary("MUL", z.numbers(ctx), _real(ctx, other)))
+        return made(ctx.binary("MUL", of_complex(ctx, z, like).numbers(ctx), _real(ctx, other)))
     a, b, c, d = (*parts(ctx, x.numbers(ctx)), *parts(ctx, y.numbers(ctx)))
     real = ctx.binary("SUB", ctx.binary("MUL", a, c), ctx.binary("MUL", b, d))
     imag = ctx.binary("ADD", ctx.binary("MUL", a, d), ctx.binary("MUL", b, c))
@@ -59,27 +83,42 @@ def mul(ctx: TorchBuilder, x: Any, y: Any) -> Complex:
 
 @COMPLEX.handles("div", "divide", "true_divide")
 def div(ctx: TorchBuilder, x: Any, y: Any) -> Complex:
-    if not isinstance(y, Complex):
+    if not isinstance(y, (Complex, complex)):
         return made(ctx.binary("REALDIV", x.numbers(ctx), _real(ctx, y)))
-    raise ctx.unsupported("dividing by a complex tensor", ADVICE)
+    return mul(ctx, x, reciprocal(ctx, of_complex(ctx, y, part_type(ctx, x))))  # type: ignore[no-any-return]
 
 
-def _sum(ctx: TorchBuilder, kind: str, x: Any, y: Any, alpha: float) -> Complex:
+@COMPLEX.handles("reciprocal")
+def reciprocal(ctx: TorchBuilder, z: Complex) -> Complex:
+    """The larger part is divided by first, so that squares neither overflow nor vanish."""
+    a, b = parts(ctx, z.numbers(ctx))
+    most = ctx.binary("MAXIMUM", ctx.unary("ABS", a), ctx.unary("ABS", b))
+    a, b = (ctx.binary("REALDIV", v, most) for v in (a, b))
+    size = ctx.binary("MUL", ctx.binary("ADD", ctx.unary("SQUARE", a), ctx.unary("SQUARE", b)), most)
+    return made(joined(ctx, ctx.binary("REALDIV", a, size), ctx.binary("REALDIV", ctx.unary("NEG", b), size)))
+
+
+def _sum(ctx: TorchBuilder, kind: str, x: Any, y: Any, alpha: Any) -> Complex:
+    like = part_type(ctx, x, y)
+    left, right = (of_complex(ctx, v, like) for v in (x, y))
     if alpha != 1:
-        raise ctx.unsupported("alpha for complex tensors", ADVICE)
-    if isinstance(x, Complex) and isinstance(y, Complex):
-        return made(ctx.binary(kind, x.numbers(ctx), y.numbers(ctx)))
-    raise ctx.unsupported("adding a real operand to a complex tensor", ADVICE)
+        right = mul(ctx, right, alpha)
+    return made(ctx.binary(kind, left.numbers(ctx), right.numbers(ctx)))
 
 
 @COMPLEX.handles("add")
-def add(ctx: TorchBuilder, x: Any, y: Any, *, alpha: float = 1) -> Complex:
+def add(ctx: TorchBuilder, x: Any, y: Any, alpha: Any = 1) -> Complex:
     return _sum(ctx, "ADD", x, y, alpha)
 
 
 @COMPLEX.handles("sub", "subtract")
-def sub(ctx: TorchBuilder, x: Any, y: Any, *, alpha: float = 1) -> Complex:
+def sub(ctx: TorchBuilder, x: Any, y: Any, alpha: Any = 1) -> Complex:
     return _sum(ctx, "SUB", x, y, alpha)
+
+
+@COMPLEX.handles("rsub")
+def rsub(ctx: TorchBuilder, x: Any, y: Any, alpha: Any = 1) -> Complex:
+    return _sum(ctx, "SUB", y, x, alpha)
 
 
 @COMPLEX.handles("neg", "negative")
@@ -110,15 +149,7 @@ def to(ctx: TorchBuilder, x: Complex | Variable, dtype: Any = None, **_: Any) ->
         return made(pairs if dtype is None else ctx.cast(pairs, dtype.part))
     if dtype is None:
         raise ctx.unsupported("this form of the operator")
-    return _with_zeros(ctx, x, dtype.part)
-
-
-def _with_zeros(ctx: TorchBuilder, x: Any, part: DType | None = None) -> Complex:
-    """A real tensor as a complex one."""
-    if not isinstance(x, Variable):
-        raise ctx.unsupported("a number beside complex tensors", ADVICE)
-    real = ctx.as_float(x.read(ctx)) if part is None else ctx.cast(x.read(ctx), part)
-    return made(joined(ctx, real, zeros_like(ctx, real)))
+    return of_complex(ctx, x, dtype.part)
 
 
 @COMPLEX.handles("conj_physical", "_conj_physical")
@@ -160,12 +191,16 @@ def complex_(ctx: TorchBuilder, real: Variable, imag: Variable) -> Complex:
 
 
 @COMPLEX.handles("sum", "mean")
-def reduced(ctx: TorchBuilder, z: Complex, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Complex:
+def reduced(
+    ctx: TorchBuilder, z: Complex, dim: int | Sequence[int] | None = None, keepdim: bool = False, dtype: Any = None
+) -> Complex:
     rank = z.rank(ctx)
     dims = [dim] if isinstance(dim, int) else dim or range(rank)
+    if dtype is not None:
+        z = to(ctx, z, dtype)
     kind = "SUM" if ctx.name == "sum" else "MEAN"
     axes = [d % max(rank, 1) for d in dims]
-    if not axes:
+    if not axes or not rank:
         return z
     return made(ctx.op("Reduction", z.numbers(ctx), operation=kind, dim=axes, keepDims=keepdim))
 
@@ -174,5 +209,5 @@ def reduced(ctx: TorchBuilder, z: Complex, dim: int | Sequence[int] | None = Non
 def where(ctx: TorchBuilder, condition: Variable, x: Any, y: Any) -> Complex:
     chosen = condition.read(ctx)
     chosen = ctx.unsqueeze(chosen, ctx.rank_of(chosen)) if ctx.rank_of(chosen) else chosen
-    both = [z if isinstance(z, Complex) else _with_zeros(ctx, z) for z in (x, y)]
+    both = [of_complex(ctx, z, part_type(ctx, x, y)) for z in (x, y)]
     return made(ctx.op("Select", chosen, *ctx.together(*(z.numbers(ctx) for z in both))))

@@ -38,10 +38,10 @@ COMPLEX: Handlers[Handler] = Handlers("MNN.frontends.torch.complex", "complex AT
 
 
 def is_complex(given: Any) -> bool:
-    """Whether there is a complex tensor, or element type, among arguments."""
+    """Whether there is a complex tensor, number or element type among arguments."""
     if isinstance(given, (list, tuple)):
         return any(is_complex(g) for g in given)
-    return isinstance(given, (Complex, ComplexType))
+    return isinstance(given, (Complex, ComplexType, complex))
 
 
 def apply_complex(ctx: TorchBuilder, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

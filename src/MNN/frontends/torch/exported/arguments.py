@@ -62,6 +62,9 @@ class Arguments:
         if kind == "as_scalar_type":
             code = Record({"v": value}, self._where).integer("v")
             return ComplexType(PAIRS[code]) if code in PAIRS else exported_type(code, self._where)
+        if kind == "as_complex":
+            given = Record(value, self._where)
+            return complex(*(float(number(given.data.get(k))) for k in ("real", "imag")))
         if kind == "as_memory_format":
             return value if value in (2, 3) else None  # channels last, as TorchScript numbers it too
         if kind in ("as_layout", "as_device"):

@@ -8,6 +8,7 @@ from MNN.errors import FormatError
 from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.calls import values, variables
+from MNN.frontends.torch.element_types import EXPORTED
 from MNN.frontends.torch.exported.json_access import Record
 from MNN.frontends.torch.numbers import Number
 from MNN.ir.dtype import DType
@@ -40,9 +41,12 @@ def call(scope: Scope, name: str, args: list[Any], kwargs: dict[str, Any]) -> An
     if name == "scan":
         return _scan(scope, given)
     graphs = [a for a in given if isinstance(a, Record)]
+    if name in ("map_impl", "map"):
+        return _map(scope, given)
     if name in ("wrap_with_set_grad_enabled", "wrap_with_autocast", "wrap", "checkpoint") and len(graphs) == 1:
         at = next(i for i, a in enumerate(given) if a is graphs[0])
-        return _inline(scope, graphs[0], given[at + 1 :])
+        found = _inline(scope, graphs[0], given[at + 1 :])
+        return _as_told(scope, graphs[0], found) if name == "wrap_with_autocast" else found
     raise scope.ctx.unsupported(f"the higher-order operator {name}")
 
 
@@ -54,6 +58,18 @@ def _inline(scope: Scope, graph: Record, operands: Sequence[Any]) -> Any:
     scope.regions -= 1
     found = [scope.read(o) for o in graph.records("outputs")]
     return found[0] if len(found) == 1 else found
+
+
+def _as_told(scope: Scope, graph: Record, found: Any) -> Any:
+    """Results in the types that the file has for them: operators are computed in those of their operands."""
+    if isinstance(found, list):
+        rows = zip(found, graph.records("outputs"), strict=True)
+        return [_as_told(scope, Record({**graph.data, "outputs": [o.data]}, graph.where), f) for f, o in rows]
+    meta = graph.entries("tensor_values").get(scope.name_of(graph.records("outputs")[0]))
+    dtype = None if meta is None else EXPORTED.get(meta.integer("dtype"))
+    if not isinstance(found, Variable) or dtype is None or found.read(scope.ctx).dtype is dtype:
+        return found
+    return Variable(scope.ctx.cast(found.read(scope.ctx), dtype))
 
 
 def _bind(scope: Scope, graph: Record, operands: Sequence[Any]) -> None:
@@ -172,7 +188,7 @@ def _while(scope: Scope, given: list[Any]) -> Any:
 
 def _evaluated(scope: Scope, condition: Record, operands: Sequence[Any]) -> Value:
     inner = scope.inside(scope.ctx)
-    found = _inline(inner, condition, operands)[0]
+    found = _inline(inner, condition, operands)
     return (
         found.value
         if isinstance(found, Number)
@@ -180,6 +196,12 @@ def _evaluated(scope: Scope, condition: Record, operands: Sequence[Any]) -> Valu
         if isinstance(found, Variable)
         else _known(scope.ctx, found)
     )
+
+
+def _map(scope: Scope, given: list[Any]) -> Any:
+    """``f(*slices, *others)`` for slices along axis 0."""
+    function, xs, others = (*given, [])[:3]
+    return _scan(scope, [function, [], xs, others])
 
 
 def _scan(scope: Scope, given: list[Any]) -> Any:

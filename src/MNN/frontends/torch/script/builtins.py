@@ -7,6 +7,7 @@ from typing import Any
 
 from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.complex.tensor import Complex
 from MNN.frontends.torch.numbers import Number, is_scalar
 from MNN.frontends.torch.scalars import NAMES, compute, known_number
 from MNN.frontends.torch.script.journal import check_merged, note_container
@@ -52,7 +53,7 @@ def plain(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any])
                 return known_number(ctx, compute(ctx, spelled, *given))
             except (ArithmeticError, ValueError) as error:
                 raise RaisedError(f"{type(error).__name__}: {error}") from error
-    if len(args) == 2 and name in ("eq", "ne") and not any(isinstance(a, Variable) for a in args):
+    if len(args) == 2 and name in ("eq", "ne") and not any(isinstance(a, (Variable, Complex)) for a in args):
         return (args[0] == args[1]) == (name == "eq")
     return NOT_PLAIN
 

@@ -141,3 +141,12 @@ def dotted(node: ast.expr) -> str:
     if not isinstance(node, ast.Name):
         return ""
     return ".".join([node.id, *reversed(parts)])
+
+
+def complex_number(node: ast.BinOp) -> complex | None:
+    """What ``1.5+2.j`` is; None for other sums."""
+    try:
+        found = ast.literal_eval(node)
+    except ValueError:
+        return None
+    return found if isinstance(found, complex) else None

@@ -14,7 +14,7 @@ from MNN.frontends.torch.numbers import Number, is_scalar
 from MNN.frontends.torch.scalars import compute, known_number
 from MNN.frontends.torch.script.branches import if_
 from MNN.frontends.torch.script.builtins import RaisedError
-from MNN.frontends.torch.script.code import Code, ScriptClass, dotted
+from MNN.frontends.torch.script.code import Code, ScriptClass, complex_number, dotted
 from MNN.frontends.torch.script.journal import Unmerged, check_merged, note_attribute
 from MNN.frontends.torch.script.loops import loop
 from MNN.frontends.torch.script.objects import Objects
@@ -236,6 +236,8 @@ class Interpreter:
             return operate(self.ctx, kind, [self.evaluate(node.operand, scope)], {})
         if isinstance(node, ast.IfExp):
             return self._choice(node, scope)
+        if isinstance(node, ast.BinOp) and (number := complex_number(node)) is not None:
+            return number
         raise UnsupportedError(f"expressions of the kind {type(node).__name__} in TorchScript are not supported")
 
     def _choice(self, node: ast.IfExp, scope: dict[str, Any]) -> Any:

@@ -9,7 +9,7 @@ from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.calls import base_name, call
 from MNN.frontends.torch.complex.tensor import COMPLEX, Complex
-from MNN.frontends.torch.element_types import SCRIPT
+from MNN.frontends.torch.element_types import COMPLEX_PARTS, SCRIPT, ComplexType
 from MNN.frontends.torch.layout import Layout
 from MNN.frontends.torch.numbers import Number
 from MNN.frontends.torch.registry import ATEN
@@ -47,6 +47,8 @@ def operate(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any
         raise UnknownOperatorError(f"{short}: no such operator here; {ADVICE}")
     before = ctx.where
     ctx.where = short
+    if kwargs.get("dtype") in COMPLEX_PARTS:
+        kwargs = {**kwargs, "dtype": ComplexType(COMPLEX_PARTS[kwargs["dtype"]])}
     found = _numbers(ctx, call(ctx, short, args, kwargs))
     ctx.where = before  # what fails stays named
     return found.itself if isinstance(found, Variable) else found

@@ -1,0 +1,95 @@
+"""Runs in the environment that has torch: exported programs whose graphs hold graphs, and what open sizes may become.
+
+``python -m tests.frontends.torch.control_cases OUT`` writes ``OUT-NAME.pt2`` and ``OUT-NAME.npz`` with several runs.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch._higher_order_ops.map import map as mapped
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
+from torch.export import Dim
+from torch.nn import functional as F  # noqa: N812
+
+from tests.frontends.torch.fused_cases import Function
+
+
+def repeated(part: nn.Module, x: Tensor, times: Tensor) -> Any:
+    start = torch.zeros((), dtype=torch.int64)
+    return while_loop(lambda i, x: i < times, lambda i, x: (i + 1, torch.tanh(part(x)) + i), (start, x))
+
+
+def backwards(x: Tensor, h: Tensor) -> Any:
+    def step(h: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        h = torch.tanh(h + x)
+        return h.clone(), (h * 2).clone()
+
+    return scan(step, h, x, dim=1, reverse=True)
+
+
+def attention(q: Tensor, mask: Tensor) -> Tensor:
+    """Some queries see nothing."""
+    added = torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)
+    return F.scaled_dot_product_attention(q, q, q, mask) + F.scaled_dot_product_attention(q, q, q, added)
+
+
+def lowered(part: nn.Module, x: Tensor) -> Any:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = part(x)
+    return y.dtype.itemsize * 1 + y.float(), y * 0
+
+
+def windows(x: Tensor) -> Any:
+    return x.unfold(1, 4, 2).sum(-1), x.unfold(1, 3, 1)[:, ::2]
+
+
+def empty(x: Tensor) -> Any:
+    return (x > 0).any(), (x > 0).any(0), (x > 0).all(0), x.sum(0), torch.cat([x, x])
+
+
+def cases() -> dict[str, tuple[nn.Module, list[tuple[Tensor, ...]], Any]]:
+    noise = torch.randn
+    open_size = Dim("n", min=2, max=99)
+    sees = torch.rand(2, 1, 5, 5) > 0.4
+    sees[0, 0, 2] = False
+    return {
+        "while": (Function(repeated, nn.Linear(4, 4)), [(noise(3, 4), torch.tensor(n)) for n in (3, 0, 7)], None),
+        "map": (
+            Function(lambda x, y: mapped(lambda a, y: a @ y, x, y)), [(noise(n, 3, 4), noise(4, 2)) for n in (5, 8)],
+            (({0: open_size}, None),),
+        ),
+        "scan": (Function(backwards), [(noise(3, 5), noise(3))], None),
+        "attention": (Function(attention), [(noise(2, 4, 5, 8), sees)], None),
+        "autocast": (Function(lowered, nn.Linear(4, 4)), [(noise(2, 4),)], None),
+        "windows": (Function(windows), [(noise(2, n),) for n in (9, 14)], (({1: Dim("n", min=6, max=99)},),)),
+        "empty": (Function(empty), [(noise(n, 4),) for n in (3, 1, 0)], (({0: Dim("n", min=0, max=99)},),)),
+    }  # fmt: skip
+
+
+def flat(result: Any) -> list[Tensor]:
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def main() -> None:
+    out = sys.argv[1]
+    warnings.simplefilter("ignore")
+    torch.set_grad_enabled(False)
+    torch.manual_seed(0)
+    for name, (module, runs, dynamic) in cases().items():
+        torch.export.save(torch.export.export(module.eval(), runs[0], dynamic_shapes=dynamic), f"{out}-{name}.pt2")
+        arrays: dict[str, np.ndarray] = {}
+        for i, given in enumerate(runs):
+            arrays |= {f"{i}_in_{k}": t.numpy() for k, t in enumerate(given)}
+            arrays |= {f"{i}_out_{k}": t.float().numpy() for k, t in enumerate(flat(module(*given)))}
+        np.savez(f"{out}-{name}.npz", **arrays)
+
+
+if __name__ == "__main__":
+    main()
