@@ -281,7 +281,7 @@ def test_regularisation_is_an_enumeration():
 
 @pytest.mark.parametrize("frozen", [False, True])
 def test_losses_through_another_module(frozen):
-    """An adversarial pair: the critic's step goes through the generator, whose statistics move and parameters do not."""
+    """An adversarial pair: the critic's step goes through the generator, of which only statistics move."""
 
     class Generator(nn.Module):
         def __init__(self):

@@ -228,7 +228,8 @@ class Optimizer:
         parameters = {n: values[id(leaf)] for n, leaf in named.items() if n.startswith(PARAMETER)}
         made = step_graph(
             graph, parameters, self.method(), self.accumulate, self.clip_norm, self.clip_value, values.get(id(STEP)),
-            self.activation_memory, self.scale is not None, self._watched, {values[id(leaf)] for leaf in named.values()},
+            self.activation_memory, self.scale is not None, self._watched,
+            {values[id(leaf)] for leaf in named.values()},
         )  # fmt: skip
         fixed = {v.name for v, _ in made.states}
         if any(name not in fixed for name in named):  # statistics that are only read
