@@ -73,15 +73,17 @@ def bandwidth(parts: list[np.ndarray], clock: str) -> float:
 
 
 def measured(
-    engines: dict[str, Engine], turns: int, clock: str, threads: int
+    engines: dict[str, Engine], turns: int, clock: str, threads: int, whole: bool
 ) -> tuple[dict[str, dict[str, float]], float]:
     """The least seconds of each engine for what is asked, with its memory at the end; and the most that memory gave in
-    turns with these."""
+    turns with these. ``whole``: the prompt of 512 tokens, too."""
     least: dict[str, dict[str, float]] = {name: dict.fromkeys(ASKED, float("inf")) for name in engines}
     parts, most = np.array_split(np.ones(_SUMMED // 4, np.float32), threads), 0.0
     for _ in range(turns):
         for name, engine in engines.items():
             for asked, numbers in ASKED.items():
+                if asked == "prompt" and not whole:
+                    continue
                 found = engine.turn(*numbers)
                 least[name][asked] = min(least[name][asked], found[clock])
                 least[name] |= {key: found[key] for key in ("resident", "peak")}
@@ -96,13 +98,14 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--writing", action="store_true", help="leaves out the prompt of 512 tokens")
     given = parser.parse_args()
     engines = {name: Engine(sys.executable, name, str(given.model), given.threads) for name in ("own", "own8")}
     for peer in given.peer:
         name, _, rest = peer.partition("=")
         python, _, model = rest.partition(":")
         engines[name] = Engine(python, name, model or str(given.model), given.threads)
-    found, memory = measured(engines, given.turns, given.clock, given.threads)
+    found, memory = measured(engines, given.turns, given.clock, given.threads, not given.writing)
     size = given.model.stat().st_size
     print(f"\n{given.model.name}, {size >> 20} MB, threads {given.threads}, {given.clock} time, load "
           f"{os.getloadavg()[0]:.1f}, memory {memory:.1f} GB/s\n")  # fmt: skip
@@ -111,7 +114,8 @@ def main() -> None:
     for name, each in found.items():
         token = (each["more"] - each["first"]) / NEW
         share = size / token / 1e9 / memory
-        print(f"| {name} | {PROMPT / each['prompt']:.0f} | {each['first'] * 1e3:.0f} | {token * 1e3:.2f} | "
+        prompt = "" if given.writing else f"{PROMPT / each['prompt']:.0f}"
+        print(f"| {name} | {prompt} | {each['first'] * 1e3:.0f} | {token * 1e3:.2f} | "
               f"{100 * share:.0f} % | {each['resident']:.0f} | {each['peak']:.0f} |")  # fmt: skip
 
 

@@ -135,7 +135,7 @@ def run(case: Case, target: Target, calls: Callable[..., None], **more: object) 
     scale = 1 / np.sqrt(size)
     expected = case.attend(q, found, scale)
     spec = PagedAttentionSpec(
-        *case.fields(), case.heads, case.tile, bool(case.softcap), *row_tiles(target, case.heads // groups), case.parts
+        *case.fields(), case.heads, case.tile, bool(case.softcap), *row_tiles(case.heads // groups), case.parts
     )
     out, blocks = np.zeros_like(expected), len(case.tiles) * groups
     partial = np.full((blocks * case.parts, spec.most, spec.partial_row), np.nan, np.float32)

@@ -67,7 +67,7 @@ def emit_paged_attention(e: Emitter, group: Group) -> bool:
     heads, groups = q.shape[1], pools[0].shape[1]
     spec = PagedAttentionSpec(
         *_fields(pools, prim, q.shape[2], prim.size), heads, prim.tile, bool(prim.softcap),
-        *row_tiles(e.target, heads // groups), parts_of(groups, e.threads) if _single(tiles) else 1,
+        *row_tiles(heads // groups), parts_of(groups, e.threads) if _single(tiles) else 1,
     )  # fmt: skip
     args: dict[str, int | Ref] = _addresses(e, spec, pools)
     args |= {"pages": pools[0].shape[0], "tokens": q.shape[0], "entries": table.shape[0]}

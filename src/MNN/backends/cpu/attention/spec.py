@@ -185,9 +185,9 @@ def tile_of(target: Target) -> tuple[int, int]:
     return (_ACCUMULATORS if many else _ACCUMULATORS // 2) // wide, wide
 
 
-def row_tiles(target: Target, share: int) -> tuple[int, int]:
-    """Rows of a register tile two vectors wide, and those of what is left, which divide ``share``."""
-    most = (_ACCUMULATORS if target.vector_registers >= 32 else _ACCUMULATORS // 2) // 2
+def row_tiles(share: int) -> tuple[int, int]:
+    """Rows that are taken in a sequence of register tiles, and those of what is left, which divide ``share``."""
+    most = _ACCUMULATORS // 2
     rest = max(n for n in range(1, most + 1) if share % n == 0)
     return most // rest * rest, rest
 
