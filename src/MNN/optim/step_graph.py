@@ -125,7 +125,7 @@ def _add_updates(found: StepGraph, node: Node, kept: Collection[Value]) -> None:
     """Statistics that an operator keeps: its results are the next operands."""
     for operand, result in traits(node).updates.items():
         value = node.inputs[operand]
-        if value in kept and result < len(node.outputs):
+        if value is not None and value in kept and result < len(node.outputs):
             found.states = [(v, w) for v, w in found.states if v is not value]
             found.states.append((value, node.outputs[result]))
 
