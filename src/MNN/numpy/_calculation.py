@@ -10,9 +10,21 @@ from numpy.typing import ArrayLike
 
 from MNN.expr import build, math, products, shaping
 from MNN.expr.arrays.options import into
-from MNN.expr.math import (
+from MNN.expr.math import round
+from MNN.expr.products import inner, matmul, outer, vdot
+from MNN.expr.reducing import cumprod, cumsum
+from MNN.expr.types import VarOrNumber
+from MNN.expr.var import Var
+from MNN.numpy._elementwise import (
     abs,
     add,
+    arccos,
+    arccosh,
+    arcsin,
+    arcsinh,
+    arctan,
+    arctan2,
+    arctanh,
     bitwise_and,
     bitwise_or,
     bitwise_xor,
@@ -20,10 +32,13 @@ from MNN.expr.math import (
     cos,
     cosh,
     divide,
+    elementwise,
     equal,
     exp,
     expm1,
     floor,
+    floor_divide,
+    fmod,
     greater,
     greater_equal,
     less,
@@ -35,8 +50,8 @@ from MNN.expr.math import (
     multiply,
     negative,
     not_equal,
+    power,
     reciprocal,
-    round,
     sign,
     sin,
     sinh,
@@ -46,25 +61,12 @@ from MNN.expr.math import (
     tan,
     tanh,
 )
-from MNN.expr.math import acos as arccos
-from MNN.expr.math import acosh as arccosh
-from MNN.expr.math import asin as arcsin
-from MNN.expr.math import asinh as arcsinh
-from MNN.expr.math import atan as arctan
-from MNN.expr.math import atan2 as arctan2
-from MNN.expr.math import atanh as arctanh
-from MNN.expr.math import floordiv as floor_divide
-from MNN.expr.math import mod as fmod
-from MNN.expr.math import pow as power
-from MNN.expr.products import inner, matmul, outer, vdot
-from MNN.expr.reducing import cumprod, cumsum
-from MNN.expr.types import VarOrNumber
-from MNN.expr.var import Var
 
 absolute = fabs = abs
 mod = remainder = fmod
 true_divide = divide
-around = round_ = rint = round
+around = round_ = round
+rint = elementwise(round, "rint")
 fmax, fmin = maximum, minimum
 
 
@@ -73,27 +75,32 @@ def positive(x: ArrayLike, deepCopy: bool = False) -> Var:
     return shaping.clone(build.to_var(x), deepCopy)
 
 
+@elementwise
 def exp2(x: ArrayLike) -> Var:
     """``2^x``."""
     return math.pow(2.0, build.floats(x))
 
 
+@elementwise
 def log2(x: ArrayLike) -> Var:
     """The logarithm to base 2."""
     return math.divide(math.log(x), float(_np.log(2)))
 
 
+@elementwise
 def log10(x: ArrayLike) -> Var:
     """The logarithm to base 10."""
     return math.divide(math.log(x), float(_np.log(10)))
 
 
+@elementwise
 def cbrt(x: ArrayLike) -> Var:
     """The cube root."""
     v = build.floats(x)
     return math.multiply(math.sign(v), math.pow(math.abs(v), 1.0 / 3.0))
 
 
+@elementwise
 def trunc(x: ArrayLike) -> Var:
     """Without the fraction."""
     v = build.to_var(x)
@@ -103,11 +110,13 @@ def trunc(x: ArrayLike) -> Var:
 fix = trunc
 
 
+@elementwise
 def deg2rad(x: ArrayLike) -> Var:
     """Degrees to radians."""
     return math.multiply(build.floats(x), _np.pi / 180.0)
 
 
+@elementwise
 def rad2deg(x: ArrayLike) -> Var:
     """Radians to degrees."""
     return math.multiply(build.floats(x), 180.0 / _np.pi)
@@ -116,16 +125,19 @@ def rad2deg(x: ArrayLike) -> Var:
 radians, degrees = deg2rad, rad2deg
 
 
+@elementwise
 def hypot(x1: ArrayLike, x2: ArrayLike) -> Var:
     """``sqrt(x1^2 + x2^2)``."""
     return math.sqrt(math.add(math.square(x1), math.square(x2)))
 
 
+@elementwise
 def signbit(x: ArrayLike) -> Var:
     """1 where negative, as ``int``."""
     return math.less(x, 0)
 
 
+@elementwise
 def copysign(x1: ArrayLike, x2: ArrayLike) -> Var:
     """``|x1|`` with the sign of ``x2``."""
     a, b = build.pair(x1, x2)
