@@ -204,7 +204,7 @@ def transposed_sizes(
     if sizes is not None:
         if len(sizes) != spatial:
             raise ShapeError(f"{b.where}: output shape {list(sizes)} does not fit {spatial} spatial axes")
-        totals = [f - n for f, n in zip(full, sizes, strict=True)]
+        totals = [clipped(f - n) for f, n in zip(full, sizes, strict=True)]  # what is missing is put on at the end
         begins = [(t + 1) // 2 if mode == "SAME_LOWER" else t // 2 for t in totals]
         return begins, list(sizes)
     pads = resolve_pads(b, mode, explicit, x.shape[2:], [1] * spatial, strides)
