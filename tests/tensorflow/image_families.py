@@ -134,14 +134,20 @@ def batch_blocks(rng: np.random.Generator, op: str) -> Case:
 
 @family("FusedBatchNorm", "FusedBatchNormV3", "FusedBatchNormV2")
 def batch_norm(rng: np.random.Generator, op: str) -> Case:
+    """In training, the batch's statistics are results too, as they are or a share of them beside the old ones."""
     channels, training = int(rng.integers(1, 6)), bool(rng.integers(3) == 0)
     scale, offset, mean = (held(floats(rng, [channels])) for _ in range(3))
     variance = held(floats(rng, [channels], 0.2, 2))
     empty = held([], np.float32)
-    moments = (empty, empty) if training else (mean, variance)
-    return lambda v: getattr(raw, op)(
-        x=v, scale=scale, offset=offset, mean=moments[0], variance=moments[1], epsilon=1e-3, is_training=training
-    )[0], [floats(rng, [2, 4, 5, channels])]
+    x, share = floats(rng, [2, 4, 5, channels]), float(rng.choice([1.0, 0.3])) if training else 1.0
+    moments = (empty, empty) if training and share == 1 else (mean, variance)
+    attrs = {"exponential_avg_factor": share} if share != 1 else {}
+    return lambda v: list(
+        getattr(raw, op)(
+            x=v, scale=scale, offset=offset, mean=moments[0], variance=moments[1], epsilon=1e-3, is_training=training,
+            **attrs,
+        )[: 3 if training else 1]
+    ), [x]  # fmt: skip
 
 
 @family("LRN")

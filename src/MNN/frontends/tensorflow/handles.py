@@ -5,8 +5,9 @@ They are values of the graph being read only; no node of ours ever takes one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from MNN.frontends.common.complex_parts import Parts
 from MNN.ir.graph import Value
 from MNN.ir.shape import Shape
 
@@ -34,6 +35,14 @@ class TableHandle(Handle):
     """A lookup table."""
 
     what: str = "a lookup table"
+
+
+@dataclass(eq=False)
+class ComplexHandle(Handle):
+    """A complex tensor, whose parts are tensors of its shape."""
+
+    what: str = "a complex tensor"
+    parts: Parts = field(kw_only=True)
 
 
 @dataclass(eq=False)

@@ -24,7 +24,8 @@ _TABLE = {
     "TensorProto": (
         "dtype 1 int32; tensor_shape 2 TensorShapeProto; tensor_content 4 bytes; half_val 13 *int32;"
         "float_val 5 *float; double_val 6 *double; int_val 7 *int32; string_val 8 *bytes; int64_val 10 *int64;"
-        "bool_val 11 *bool; uint32_val 16 *uint32; uint64_val 17 *uint64"
+        "scomplex_val 9 *float; dcomplex_val 12 *double; bool_val 11 *bool; uint32_val 16 *uint32;"
+        "uint64_val 17 *uint64"
     ),
     "ListValue": (
         "s 2 *bytes; i 3 *int64; f 4 *float; b 5 *bool; type 6 *int32; shape 7 *TensorShapeProto;"

@@ -11,7 +11,7 @@ from MNN.errors import FormatError
 from MNN.frontends.common.format_node import FormatNode
 from MNN.frontends.tensorflow.handles import Handle, ListHandle
 from MNN.frontends.tensorflow.messages import Proto, new
-from MNN.frontends.tensorflow.types import CODES, array_of, dtype_of, known_dtype, shape_of, text_of
+from MNN.frontends.tensorflow.types import CODES, COMPLEX, array_of, dtype_of, known_dtype, parts_of, shape_of, text_of
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 from MNN.ir.shape import Shape
@@ -129,6 +129,16 @@ class TfNode(FormatNode):
     def tensor_attr(self, key: str) -> np.ndarray:
         where = f"{self.where}, attribute '{key}'"
         return self._get(key, _REQUIRED, lambda t: array_of(t, where), "tensor")  # type: ignore[no-any-return]
+
+    def complex_attr(self, key: str) -> tuple[np.ndarray, np.ndarray] | None:
+        """The real and the imaginary numbers of a complex tensor; None for a real one."""
+        if not self.has(key) or self.proto.attr[key].tensor.dtype not in COMPLEX:
+            return None
+        return self._get(key, None, lambda t: parts_of(t, f"{self.where}, attribute '{key}'"), "tensor")  # type: ignore[no-any-return]
+
+    def is_complex(self, key: str) -> bool:
+        """Whether an element type is a complex one."""
+        return self.has(key) and self.proto.attr[key].type in COMPLEX
 
     def function_attr(self, key: str) -> str:
         """The name of a function."""

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from MNN.errors import FormatError, UnsupportedError
-from MNN.frontends.tensorflow.messages import Proto
+from MNN.frontends.tensorflow.messages import Proto, new
 from MNN.ir.dtype import DType
 from MNN.ir.shape import Shape
 
@@ -19,6 +19,8 @@ DTYPES = {
 }  # fmt: skip
 """TensorFlow's DataType; the quantised ones are the integers that hold them."""
 CODES = {dtype: code for code, dtype in reversed(DTYPES.items())}
+COMPLEX = {8: DType.F32, 18: DType.F64}
+"""Complex types, and what their parts are."""
 RESOURCE, VARIANT = 20, 21
 _NAMES = {8: "complex64", 18: "complex128", RESOURCE: "resource", VARIANT: "variant"}
 _REF = 100
@@ -66,6 +68,25 @@ _LISTS = {
 }  # fmt: skip
 MAX_FILLED = 1 << 28
 """Most bytes of a constant that is stored as one number and repeated."""
+
+
+def parts_of(proto: Proto, where: str) -> tuple[np.ndarray, np.ndarray]:
+    """The real and the imaginary numbers of a complex TensorProto, which are stored and listed in turns."""
+    dtype, found = COMPLEX[proto.dtype], []
+    listed = proto.scomplex_val if dtype is DType.F32 else proto.dcomplex_val
+    content = np.frombuffer(
+        proto.tensor_content[: len(proto.tensor_content) // (2 * dtype.size) * 2 * dtype.size], "V1"
+    )
+    for side in (0, 1):
+        part = new("TensorProto")
+        part.dtype = CODES[dtype]
+        part.tensor_shape.CopyFrom(proto.tensor_shape)
+        if content.size:
+            part.tensor_content = content.reshape(-1, 2, dtype.size)[:, side].tobytes()
+        else:
+            getattr(part, _LISTS[dtype]).extend(listed[side::2])
+        found.append(array_of(part, where))
+    return found[0], found[1]
 
 
 def array_of(proto: Proto, where: str) -> np.ndarray:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from MNN.errors import FormatError
 from MNN.frontends.tensorflow import control_v1
 from MNN.frontends.tensorflow.bodies import Body, Ref
+from MNN.frontends.tensorflow.complex_tensors import applied, is_complex
 from MNN.frontends.tensorflow.context import INSIDE, Context, shown
 from MNN.frontends.tensorflow.messages import Proto
 from MNN.frontends.tensorflow.node import TfNode
@@ -134,7 +135,7 @@ class BodyScope:
         def convert() -> Sequence[Value]:
             made: Value | Sequence[Value]
             if handler is not None:
-                made = handler(ctx, node)
+                made = applied(ctx, node, handler) if is_complex(node) else handler(ctx, node)
                 unread = node.unread()
                 if unread:
                     raise node.unsupported(f"attribute '{unread[0]}'", "remove it or export the model another way")

@@ -9,6 +9,7 @@ import numpy as np
 
 from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.frontends.common.problems import REGISTER
+from MNN.frontends.tflite.complex_tensors import applied, takes_complex
 from MNN.frontends.tflite.context import Context, ModelInfo
 from MNN.frontends.tflite.file import Operation, Signature, Subgraph, Tensor, TfliteFile, read
 from MNN.frontends.tflite.node import TfliteNode
@@ -167,7 +168,8 @@ class _Loader:
 
     def _handled(self, ctx: Context, node: TfliteNode, entry: Entry) -> None:
         def call() -> list[Value]:
-            made = entry.handler(ctx, node)
+            handler = entry.handler
+            made = applied(ctx, node, handler) if takes_complex(node) else handler(ctx, node)
             found = [made] if isinstance(made, Value) else list(made)
             if entry.stored:
                 return found

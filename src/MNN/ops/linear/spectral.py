@@ -30,6 +30,8 @@ def forward_matrix(length: int, bins: int, parts: int, inverse: bool) -> np.ndar
     """``[length * parts, bins * 2]``: from real (``parts`` 1) or interleaved complex (2) to interleaved complex."""
     angle = _angles(length, bins)
     cos, sin = np.cos(angle), np.sin(angle) * (1 if inverse else -1)
+    for part in (cos, sin):  # what is zero has no sign and no rounding: angles of real bins are 0 or pi then
+        part[np.abs(part) < 1e-12] = 0
     out = np.empty((length, parts, bins, 2))
     out[:, 0, :, 0], out[:, 0, :, 1] = cos, sin
     if parts == 2:

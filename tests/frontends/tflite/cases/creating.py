@@ -79,6 +79,11 @@ def spectrum(d: Draw, op: str) -> Case:
     given = [*d.shape(0, 1), *[max(n + d.int(-1, 1), 1) for n in lengths]]
     made = [*given[:-2], lengths[0], lengths[1] // 2 + 1]
     y = d.g.made("RFFT2D", [d.input(given), d.g.const(lengths, "int32")], made, "COMPLEX64")
+    if d.flag():  # as transforms of frames are written
+        flat = [*made[:-2], made[-2] * made[-1]]
+        y = d.g.made("RESHAPE", [y, d.g.const(np.asarray(flat, np.int32))], flat, "COMPLEX64")
+        made = [1, *flat]
+        y = d.g.made("EXPAND_DIMS", [y, d.g.const(np.int32(0))], made, "COMPLEX64")
     return d.case(d.g.made("COMPLEX_ABS" if op == "RFFT2D" else op, [y], made), tolerance=2e-5)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from MNN.frontends.common.complex_parts import Parts
 from MNN.frontends.common.expressions import binary
+from MNN.frontends.tensorflow import complex_tensors
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.handles import Handle, TableHandle, VariableHandle
 from MNN.frontends.tensorflow.node import TfNode
@@ -18,6 +20,9 @@ _AS_STATE = "give the model the state as an input and an output (MNN.load(..., s
 
 @tf_op("Const", "HostConst")
 def const(ctx: Context, node: TfNode) -> Value:
+    parts = node.complex_attr("value")
+    if parts is not None:
+        return complex_tensors.made(ctx, Parts(*(ctx.const(v) for v in parts)))
     return ctx.const(node.tensor_attr("value"))
 
 
@@ -138,7 +143,7 @@ def assign_otherwise(ctx: Context, node: TfNode) -> list[Value]:
 
 @tf_op("VariableShape")
 def variable_shape(ctx: Context, node: TfNode) -> Value:
-    dtype = DType.I64 if node.has("out_type") and node.dtype_attr("out_type") is DType.I64 else DType.I32
+    dtype = DType.I64 if node.has("out_type") and node.dtype_attr("out_type", DType.I32) is DType.I64 else DType.I32
     return ctx.const(np.asarray(content_of(ctx, node).shape, dtype.numpy))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.frontends.common.expressions import binary, clamp, unary
+from MNN.frontends.tensorflow import complex_tensors
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.node import TfNode
 from MNN.frontends.tensorflow.registry import tf_op
@@ -142,12 +143,18 @@ def select_v2(ctx: Context, node: TfNode) -> Value:
 
 @tf_op("Cast")
 def cast(ctx: Context, node: TfNode) -> Value:
+    if node.is_complex("DstT"):
+        node.ignore("Truncate")
+        return complex_tensors.cast(ctx, node)
     truncate, to = node.bool_attr("Truncate", False), node.dtype_attr("DstT")
     x = node.input(0)
     if truncate and to.is_float and x.dtype is not None and x.dtype.is_float:
         raise node.unsupported("a cast that cuts bits off (Truncate)", "use a cast that rounds")
     if x.dtype is to:
         return x
+    known = None if x.is_const or x.shape is None or len(x.shape) != 1 else ctx.constant_ints(x)
+    if known and (len(known),) == x.shape:  # sizes that are known, of an input where others are open
+        return ctx.const(np.asarray(known).astype(to.numpy))
     return ctx.op("Cast", x, dstT=data_type(to))
 
 

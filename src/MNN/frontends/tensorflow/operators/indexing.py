@@ -153,6 +153,54 @@ def dynamic_stitch(ctx: Context, node: TfNode) -> Value:
     return ctx.op("ScatterNd", insert_axis(ctx, places, 1), values, shape, zeros)
 
 
+@tf_op("DynamicPartition")
+def dynamic_partition(ctx: Context, node: TfNode) -> list[Value]:
+    """For each number, the entries that have it."""
+    x, numbers = node.input(0), node.input(1)
+    rank = ctx.rank(numbers)
+    if rank is None:
+        raise node.unsupported("numbers of unknown rank", "export the model with shapes")
+    if rank != 1:
+        tail = ctx.op("Shape", x, hasStart=True, start=rank)
+        x = ctx.op("Reshape", x, ctx.op("Concat", ctx.const([-1], DType.I32), tail, axis=0))
+        numbers = ctx.op("Reshape", numbers, ctx.const([-1]))
+    found = []
+    for i in range(node.int_attr("num_partitions")):
+        same = ctx.op("BinaryOp", numbers, ctx.const(i, DType.I32), opType="EQUAL")
+        at = ctx.op("Reshape", ctx.op("Where", same), ctx.const([-1]))
+        found.append(ctx.op("GatherV2", x, at, ctx.const(0, DType.I32)))
+    return found
+
+
+@tf_op("SparseToDense")
+def sparse_to_dense(ctx: Context, node: TfNode) -> Value:
+    """Numbers at their places in a tensor of one other number."""
+    node.ignore("validate_indices")
+    places, shape, values, default = node.tensors(0, 4)
+    rank, kind = ctx.rank(places), ctx.rank(values)
+    if rank is None or kind is None:
+        raise node.unsupported("places of unknown rank", "export the model with shapes")
+    if rank < 2:
+        places = ctx.op("Reshape", places, ctx.const([-1, 1]))
+    if kind == 0:
+        count = ctx.op("Shape", places, hasStart=True, start=0, hasEnd=True, end=1)
+        values = ctx.op("BroadcastTo", values, count)
+    return ctx.op("ScatterNd", places, values, shape, ctx.op("Fill", shape, default))
+
+
+@tf_op("Bucketize")
+def bucketize(ctx: Context, node: TfNode) -> Value:
+    """How many boundaries are not above each number."""
+    bounds = ctx.const(np.asarray(node.floats_attr("boundaries"), np.float32))
+    x, rank = node.input(0), ctx.rank(node.input(0))
+    if rank is None:
+        raise node.unsupported("an input of unknown rank", "export the model with shapes")
+    x = x if x.dtype is DType.F32 else ctx.op("Cast", x, dstT="DT_FLOAT")
+    hits = ctx.op("BinaryOp", insert_axis(ctx, x, rank), bounds, opType="GREATER_EQUAL")
+    number = ctx.op("Cast", hits, dstT="DT_INT32")
+    return ctx.op("Reduction", number, operation="SUM", dim=[rank], keepDims=False)
+
+
 @tf_op("LowerBound", "UpperBound")
 def bound(ctx: Context, node: TfNode) -> Value:
     """How many of each row's sorted numbers are smaller than (LowerBound), or not greater than, each value."""

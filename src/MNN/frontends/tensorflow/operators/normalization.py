@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from MNN.frontends.common.expressions import binary, unary
 from MNN.frontends.common.nhwc import channels_first, channels_last
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.node import TfNode
 from MNN.frontends.tensorflow.registry import tf_op
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
 
@@ -15,13 +18,16 @@ def fused_batch_norm(ctx: Context, node: TfNode) -> list[Value]:
     """With ``is_training`` the batch's own statistics are used, as some models do when they run too."""
     x, scale, offset, mean, variance = node.tensors(0, 5)
     epsilon = node.float_attr("epsilon", 1e-4)
-    node.ignore("exponential_avg_factor", "num_side_inputs")
+    node.ignore("num_side_inputs")
+    share = node.float_attr("exponential_avg_factor", 1.0)
+    old, told = [mean, variance], variance
     layout = node.choice_attr("data_format", "NHWC", "NHWC", "NCHW", "NDHWC", "NCDHW")
     first, rank = layout[1] == "C", len(layout)
     y = x if first else channels_first(ctx, x, rank)
     if node.bool_attr("is_training", True):
         axes = [a for a in range(rank) if a != 1]
         mean, variance = _moments(ctx, y, axes)
+        told = _unbiased(ctx, y, variance, axes)
     y = ctx.op("BatchNorm", y, scale, offset, mean, variance, epsilon=epsilon)
     y = y if first else channels_last(ctx, y, rank)
     activation = node.choice_attr("activation_mode", "Identity", "Identity", "Relu")
@@ -29,8 +35,25 @@ def fused_batch_norm(ctx: Context, node: TfNode) -> list[Value]:
         y = binary(ctx, "ADD", y, node.input(5))
     if activation == "Relu":
         y = ctx.op("ReLU", y)
-    # what follows is for training: the batch's statistics
-    return [y, *(ctx.op("Identity", v) for v in (mean, variance, mean, variance, mean))]
+    # what follows is for training: the batch's statistics, as a model keeps them and as gradients need them
+    kept = [mean, told]
+    if told is not old[1] and share != 1:
+        kept = [
+            binary(ctx, "ADD", binary(ctx, "MUL", v, 1 - share), binary(ctx, "MUL", n, share))
+            for v, n in zip(old, kept, strict=True)
+        ]
+    return [y, *(ctx.op("Identity", v) for v in (*kept, mean, variance, mean))]
+
+
+def _unbiased(ctx: Context, x: Value, variance: Value, axes: list[int]) -> Value:
+    """What the variance of all there is may be, told by this batch: n / (n - 1) times its own."""
+    size = ctx.op("Shape", x)
+    counts = [ctx.op("GatherV2", size, ctx.const(a, DType.I32), ctx.const(0, DType.I32)) for a in axes]
+    number = reduce(lambda a, b: ctx.op("BinaryOp", a, b, opType="MUL"), counts)
+    number = ctx.op("CastLike", number, variance)
+    number.dtype = variance.dtype
+    rest = binary(ctx, "MAXIMUM", binary(ctx, "SUB", number, 1), 1)
+    return binary(ctx, "MUL", variance, binary(ctx, "REALDIV", number, rest))
 
 
 def _moments(ctx: Context, x: Value, axes: list[int]) -> tuple[Value, Value]:

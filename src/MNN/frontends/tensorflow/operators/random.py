@@ -6,6 +6,7 @@ from MNN.frontends.common.expressions import binary, unary
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.node import TfNode
 from MNN.frontends.tensorflow.registry import tf_op
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 from MNN.ops.core.datatypes import data_type
 
@@ -36,5 +37,5 @@ def multinomial(ctx: Context, node: TfNode) -> Value:
     count = ctx.constant_ints(node.input(1))
     if not count:
         raise node.unsupported("a number of samples that is not constant", "use a constant")
-    kind = data_type(node.dtype_attr("output_dtype"))
+    kind = data_type(node.dtype_attr("output_dtype", DType.I64))
     return ctx.op("Multinomial", node.input(0), seed=(seed * 31 + second) % (1 << 31), type=kind, count=count[0])

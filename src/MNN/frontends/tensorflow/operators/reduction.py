@@ -9,6 +9,7 @@ from MNN.frontends.common.nhwc import channels_first, channels_last
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.lists import one
 from MNN.frontends.tensorflow.node import TfNode
+from MNN.frontends.tensorflow.operators.slicing import cut
 from MNN.frontends.tensorflow.registry import tf_op
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
@@ -76,9 +77,54 @@ def segment(ctx: Context, node: TfNode) -> Value:
     return _segments(ctx, node, node.op.removeprefix("Segment"), one(ctx, binary(ctx, "ADD", last, 1)))
 
 
-@tf_op("UnsortedSegmentSum", "UnsortedSegmentProd")
+@tf_op(*(f"Segment{kind}V2" for kind in ("Sum", "Prod", "Max", "Min")))
+def segment_of_count(ctx: Context, node: TfNode) -> Value:
+    """Segments without entries have what changes nothing."""
+    return _combined(ctx, node, node.op.removeprefix("Segment").removesuffix("V2"))
+
+
+@tf_op("UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin")
 def unsorted_segment(ctx: Context, node: TfNode) -> Value:
-    return _segments(ctx, node, node.op.removeprefix("UnsortedSegment"), one(ctx, node.input(2)))
+    """As many segments as an operand says, and entries of negative numbers in none. Segments without entries have what
+    changes nothing: the smallest or the largest number of the type, too."""
+    return _combined(ctx, node, node.op.removeprefix("UnsortedSegment"))
+
+
+def _combined(ctx: Context, node: TfNode, kind: str) -> Value:
+    x, ids, count = node.input(0), node.input(1), one(ctx, node.input(2))
+    ranks = ctx.rank(x), ctx.rank(ids)
+    if ranks[0] is None or ranks[1] is None:
+        raise node.unsupported("an input of unknown rank", "export the model with shapes")
+    entry = ctx.op("Shape", x, hasStart=True, start=ranks[1])
+    if ranks[1] != 1:
+        ids = ctx.op("Reshape", ids, ctx.const([-1]))
+        x = ctx.op("Reshape", x, ctx.op("Concat", ctx.const([-1], DType.I32), entry, axis=0))
+        ids.dtype, x.dtype = node.input(1).dtype, node.input(0).dtype
+    numbers = ctx.constant(ids)
+    away = numbers is None or bool((numbers < 0).any())
+    if away:  # to a segment behind the others
+        last = count if ids.dtype is DType.I32 else ctx.op("CastLike", count, ids)
+        ids = ctx.op("Select", ctx.op("BinaryOp", ids, ctx.const_like(0, ids), opType="LESS"), last, ids)
+    rows = binary(ctx, "ADD", count, 1) if away else count
+    shape = ctx.op("Concat", rows, entry, axis=0)
+    combine, nothing = _SEGMENTS[kind]
+    empty = _limit(kind, x, finite=True) if kind in ("Max", "Min") else nothing
+    base = ctx.op("Fill", shape, ctx.const_like(empty, x))
+    out = ctx.op("ScatterNd", insert_axis(ctx, ids, 1), x, shape, base, opType=combine)
+    out.dtype, out.shape = x.dtype, base.shape
+    return cut(ctx, out, [(0, 0, -1, 1)]) if away else out
+
+
+@tf_op("NthElement")
+def nth_element(ctx: Context, node: TfNode) -> Value:
+    """The n-th smallest number of each row, from 0 on; ``reverse``: the n-th largest."""
+    n = ctx.constant_ints(node.input(1))
+    if not n or n[0] < 0:
+        raise node.unsupported("a place that is not constant", "use a constant")
+    k, axis = ctx.const([n[0] + 1], DType.I32), ctx.const(-1, DType.I32)
+    largest = node.bool_attr("reverse", False)
+    found, _ = ctx.emit("TopKV2", [node.input(0), k, axis], 2, sorted=True, largest=largest)
+    return ctx.op("GatherV2", found, ctx.const(n[0], DType.I32), axis)
 
 
 def _segments(ctx: Context, node: TfNode, kind: str, count: Value) -> Value:
@@ -109,9 +155,12 @@ def _segments(ctx: Context, node: TfNode, kind: str, count: Value) -> Value:
     return ctx.op("Select", there, out, ctx.const_like(0, x))
 
 
-def _limit(kind: str, x: Value) -> float:
-    """What every number replaces."""
+def _limit(kind: str, x: Value, finite: bool = False) -> float:
+    """What every number replaces; ``finite``: the smallest or largest number that there is."""
     dtype = x.dtype or DType.F32
+    if dtype.is_float and finite:
+        most = float(np.finfo(np.float64 if dtype is DType.F64 else np.float32).max)
+        return -most if kind == "Max" else most
     if dtype.is_float:
         return float("-inf") if kind == "Max" else float("inf")
     limits = np.iinfo(dtype.numpy.name)

@@ -52,7 +52,7 @@ def strided_slice(ctx: Context, node: TfNode) -> Value:
                 cuts.append((axis, first, last, stride))
         axis += 1
         made += 1
-    out = _cut(ctx, x, cuts)
+    out = cut(ctx, x, cuts)
     if dropped:
         out = ctx.op("Squeeze", out, squeezeDims=dropped)
     if inserted:
@@ -60,7 +60,7 @@ def strided_slice(ctx: Context, node: TfNode) -> Value:
     return out
 
 
-def _cut(ctx: Context, x: Value, cuts: list[tuple[int, int, int, int]]) -> Value:
+def cut(ctx: Context, x: Value, cuts: list[tuple[int, int, int, int]]) -> Value:
     """A slice by (axis, begin, end, stride)."""
     if not cuts:
         return x
@@ -78,7 +78,7 @@ def slice_by_size(ctx: Context, node: TfNode) -> Value:
         (axis, begin, _END if size == -1 else begin + size, 1)
         for axis, (begin, size) in enumerate(zip(begins, sizes, strict=True))
     ]
-    return _cut(ctx, x, [c for c in cuts if c[1:3] != (0, _END)])
+    return cut(ctx, x, [c for c in cuts if c[1:3] != (0, _END)])
 
 
 @tf_op("Pad", "PadV2")
@@ -125,27 +125,32 @@ def roll(ctx: Context, node: TfNode) -> Value:
     """Along each axis the end comes to the front."""
     x, shifts, axes = node.input(0), ctx.constant_ints(node.input(1)), ctx.constant_ints(node.input(2))
     shape = x.shape
-    if shifts is None or axes is None or shape is None or len(shifts) != len(axes):
-        raise node.unsupported("shifts or axes that are not constant", "use constants")
+    if axes is None or shape is None or (shifts is not None and len(shifts) != len(axes)):
+        raise node.unsupported("axes that are not constant", "use constants")
     out = x
-    for shift, given in zip(shifts, axes, strict=True):
+    for i, given in enumerate(axes):
         axis = normalize_axis(given, len(shape), node.where)
         size = shape[axis]
-        if not isinstance(size, int):
-            out = _rolled(ctx, out, axis, shift)
+        if shifts is None or not isinstance(size, int):
+            out = _rolled(ctx, out, axis, _shift(ctx, node.input(1), i) if shifts is None else shifts[i])
             continue
-        by = shift % max(size, 1)
+        by = shifts[i] % max(size, 1)
         if by:
-            out = ctx.op(
-                "Concat", _cut(ctx, out, [(axis, -by, _END, 1)]), _cut(ctx, out, [(axis, 0, -by, 1)]), axis=axis
-            )
+            out = ctx.op("Concat", cut(ctx, out, [(axis, -by, _END, 1)]), cut(ctx, out, [(axis, 0, -by, 1)]), axis=axis)
     return out
 
 
-def _rolled(ctx: Context, x: Value, axis: int, shift: int) -> Value:
-    """The same for a size that is known only at run time."""
+def _shift(ctx: Context, shifts: Value, index: int) -> Value:
+    """One of several shifts."""
+    by = ctx.op("GatherV2", ctx.op("Reshape", shifts, ctx.const([-1])), ctx.const(index, DType.I32))
+    return by if shifts.dtype is DType.I32 else ctx.op("Cast", by, dstT="DT_INT32")
+
+
+def _rolled(ctx: Context, x: Value, axis: int, shift: int | Value) -> Value:
+    """The same for a size, or a shift, that is known only at run time."""
     size = ctx.op("Squeeze", ctx.op("Shape", x, hasStart=True, start=axis, hasEnd=True, end=axis + 1), squeezeDims=[0])
     places = ctx.op("Range", ctx.const(0, DType.I32), size, ctx.const(1, DType.I32))
-    shifted = ctx.op("BinaryOp", places, ctx.const(shift, DType.I32), opType="SUB")
+    by = shift if isinstance(shift, Value) else ctx.const(shift, DType.I32)
+    shifted = ctx.op("BinaryOp", places, by, opType="SUB")
     at = ctx.op("BinaryOp", shifted, size, opType="FLOORMOD")
     return ctx.op("GatherV2", x, at, ctx.const(axis, DType.I32))

@@ -19,18 +19,24 @@ def fully_connected(ctx: Context, node: TfliteNode) -> Value:
         raise node.unsupported("weights in shuffled order", "convert the model from its source again")
     x, w, bias = node.input(0), weights(ctx, node, 1, node.quantization(0) is None), ctx.maybe_real(node, 2)
     sizes = ctx.static_shape(w)
-    if sizes is None or len(sizes) != 2:
-        raise node.malformed(f"weights of shape {None if sizes is None else list(sizes)}")
-    given = x.shape
+    if node.rank(1) != 2:
+        raise node.malformed(f"weights of {node.rank(1)} dimensions")
+    given, inner = x.shape, None if sizes is None else sizes[1]
     keep = node.flag("keep_num_dims")
     vector = given is not None and len(given) < 2
-    if vector or not (keep or (given is not None and len(given) == 2 and given[-1] == sizes[1])):
-        x = ctx.op("Reshape", x, ctx.const([-1, sizes[1]]))
+    if vector or not (keep or (given is not None and len(given) == 2 and given[-1] == inner)):
+        x = ctx.op("Reshape", x, ctx.const([-1, inner]) if inner is not None else _rows_of(ctx, w))
     rows = ctx.dequantized(x, node.quantization(0))
     out = ctx.op("MatMul", rows, w, bias, transposeB=True)
     if vector and keep:
         out = ctx.op("Reshape", out, ctx.const([-1]))
     return ctx.activated(node, out)
+
+
+def _rows_of(ctx: Context, w: Value) -> Value:
+    """The shape of rows for weights whose sizes are known only at run time."""
+    size = ctx.op("Shape", w, hasStart=True, start=1, hasEnd=True, end=2)
+    return ctx.op("Concat", ctx.const([-1], DType.I32), size, axis=0)
 
 
 def weights(ctx: Context, node: TfliteNode, index: int, compressed: bool) -> Value:

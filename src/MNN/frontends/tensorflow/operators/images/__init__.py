@@ -1,0 +1,1 @@
+"""Operators of pictures: sizes, patches, colours, boxes."""
