@@ -7,9 +7,9 @@ import pytest
 
 from tests.frontends.same_network import NETWORKS, Form
 
-LIMITS = {"basic pitch": (1e-4, 1.06), "efficientnet": (2e-5, 1.05)}
+LIMITS = {"basic pitch": (1e-4, 1.01), "efficientnet": (2e-5, 1.0)}
 """How far answers may be apart, of the largest number, and how many times the operators of the shortest form others may
-have: TensorFlow's formats arrange a little more for convolutions of one dimension."""
+have."""
 
 
 @pytest.fixture(scope="module", params=NETWORKS)

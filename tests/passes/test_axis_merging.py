@@ -73,7 +73,24 @@ def test_sizes_that_are_not_known_may_be_one() -> None:
     stays("axis-merging", m.done(x))
 
 
-@pytest.mark.parametrize("seed", range(40))
+def test_where_only_axes_of_size_one_move_a_reshape_is_enough() -> None:
+    m = Maker()
+    x = m.op("Permute", m.op("TanH", m.input("n", 1, 1, 7)), dims=[0, 2, 3, 1])
+    assert cleaned(m.done(m.op("Squeeze", m.op("Squeeze", x, squeezeDims=[1]), squeezeDims=[2])), n=2)[-1] == "Squeeze"
+    m = Maker()
+    x = m.op("Permute", m.op("TanH", m.input("n", 1, 3, 1, 7)), dims=[0, 2, 3, 4, 1])
+    y = m.op("Unsqueeze", m.op("Squeeze", x, squeezeDims=[2]), squeezeDims=[1, 2])
+    assert cleaned(m.done(y), n=2) == ["TanH", "Reshape"]
+
+
+def test_a_number_added_within_a_row_comes_to_stand_in_front() -> None:
+    m = Maker()
+    x = m.op("Permute", m.op("TanH", m.input("n", 1, 5, 7)), dims=[0, 2, 3, 1])
+    x = m.op("BinaryOp", x, m.const(np.float32([2.0])), opType="ADD")
+    assert cleaned(m.done(m.op("Squeeze", x, squeezeDims=[3])), n=2) == ["TanH", "ADD", "Squeeze"]
+
+
+@pytest.mark.parametrize("seed", range(60))
 def test_random_rows(seed: int) -> None:
     """Whatever the row, the numbers stay and no more operators come out than went in."""
     rng = np.random.default_rng(seed)
@@ -83,7 +100,7 @@ def test_random_rows(seed: int) -> None:
     count = int(rng.integers(2, 6))
     for _ in range(count):
         units = [i for i, d in enumerate(shape) if d == 1]
-        kind = rng.integers(4)
+        kind = rng.integers(5)
         if kind == 0 and units:
             at = int(rng.choice(units))
             x, shape = m.op("Squeeze", x, squeezeDims=[at]), shape[:at] + shape[at + 1 :]
@@ -93,6 +110,11 @@ def test_random_rows(seed: int) -> None:
         elif kind == 2:
             shape = [d for d in shape if d != 1] or [1]
             x = m.op("Reshape", x, m.ints(*shape))
+        elif kind == 3:
+            number = rng.standard_normal((1,) * int(rng.integers(2) if shape else 0)).astype(np.float32)
+            x = m.op(
+                "BinaryOp", *[x, m.const(number)][:: int(rng.choice([1, -1]))], opType=str(rng.choice(["ADD", "SUB"]))
+            )
         elif shape:
             order = [int(a) for a in rng.permutation(len(shape))]
             x, shape = m.op("Permute", x, dims=order), [shape[a] for a in order]

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.shape import Shape
 from MNN.ops.core.base import traits
 from MNN.passes.arranging.permute_merging import order_of
 from MNN.passes.manager import Pass
-from MNN.passes.patterns import rank
+from MNN.passes.patterns import binary, plain, rank, with_constant
 from MNN.passes.rewrite import Rewriter
 from MNN.passes.symbols import axes_of
 
@@ -48,10 +50,16 @@ def _merge(rw: Rewriter, node: Node) -> None:
         chain.append(maker)
         functions += above
         source = maker.inputs[0]
-    if len(chain) < 2 or source.shape is None:
+    if len(chain) < 2 or not source.shape:
         return
-    steps = min(_moving(axes, source.shape), _apart(axes, source.shape), key=lambda s: s.count)
-    if steps.count < len(chain):
+    ways = (_moving(axes, source.shape), _apart(axes, source.shape), _moving(_taken(axes, source.shape), source.shape))
+    steps = min(ways, key=lambda s: s.count)
+    target = _target(axes, source.shape) if steps.count > 1 else None
+    if target is not None:
+        shape = rw.constant(f"{node.outputs[0].name}/shape", np.asarray(target, np.int64))
+        start = _applied(rw, functions, source, before=node)
+        rw.swap(node, Node("Reshape", node.name, [start, shape], [node.outputs[0]]))
+    elif steps.count < len(chain):
         _write(rw, chain, _applied(rw, functions, source, before=node), steps)
 
 
@@ -60,19 +68,32 @@ def _through(rw: Rewriter, value: Value) -> tuple[list[Node], Value]:
     functions: list[Node] = []
     while True:
         maker = rw.maker(value)
-        x = maker.inputs[0] if maker is not None and len(maker.inputs) == 1 else None
-        if maker is None or x is None or not traits(maker).elementwise or not rw.used_once(value):
+        x = None if maker is None else _varying(maker)
+        if maker is None or x is None or not rw.used_once(value):
             return functions, value
         functions.append(maker)
         value = x
 
 
+def _varying(node: Node) -> Value | None:
+    """The operand of an elementwise operator whose other one, if there is one, is a single number."""
+    if len(node.inputs) == 1:
+        return node.inputs[0] if traits(node).elementwise else None
+    if not binary(node, "ADD", "SUB", "MUL", "DIV", "REALDIV", "MAXIMUM", "MINIMUM"):
+        return None
+    parts = with_constant(node)
+    data = None if parts is None else plain(parts[1])
+    x = None if parts is None else parts[0]
+    return x if x is not None and data is not None and data.size == 1 and data.ndim <= 1 and rank(x) else None
+
+
 def _applied(rw: Rewriter, functions: Sequence[Node], source: Value, before: Node) -> Value:
     """The functions of a row applied to what the row begins with."""
     for function in reversed(functions):
-        old = function.outputs[0]
+        old, x = function.outputs[0], _varying(function)
         made = Value(rw.unique(f"{old.name}/before"), old.dtype, source.shape)
-        rw.insert(Node(function.op, function.name, [source], [made], dict(function.attrs)), before)
+        operands = [source if v is x else v for v in function.inputs]
+        rw.insert(Node(function.op, function.name, operands, [made], dict(function.attrs)), before)
         source = made
     return source
 
@@ -140,19 +161,38 @@ def _moving(axes: Axes, x: Shape) -> _Steps:
 
 def _apart(axes: Axes, x: Shape) -> _Steps:
     """One axis of size 1 is as good as another: where the others keep their order, none is moved."""
-    plain: Axes = [None if a is None or x[a] == 1 else a for a in axes]
-    kept = [a for a in plain if a is not None]
+    wide: Axes = [None if a is None or x[a] == 1 else a for a in axes]
+    kept = [a for a in wide if a is not None]
     if kept != sorted(kept):
-        return _moving(plain, x)
+        return _moving(wide, x)
     out, put = [], []
     at = start = 0
-    for stop, end in zip([*kept, len(x)], [*(plain.index(a) for a in kept), len(plain)], strict=True):
+    for stop, end in zip([*kept, len(x)], [*(wide.index(a) for a in kept), len(wide)], strict=True):
         have, want = list(range(at, stop)), list(range(start, end))
         shared = min(len(have), len(want))
         out += have[shared:]
         put += want[shared:]
         at, start = stop + 1, end + 1
     return _Steps(out, list(range(len(x) - len(out))), put)
+
+
+def _taken(axes: Axes, x: Shape) -> Axes:
+    """Axes of size 1 that are put in are those that are taken out, moved there."""
+    spare = iter([a for a, d in enumerate(x) if d == 1 and a not in axes])
+    return [next(spare, None) if a is None else a for a in axes]
+
+
+def _target(axes: Axes, x: Shape) -> list[int] | None:
+    """The shape as Reshape takes it, where nothing but axes of size 1 moves; None elsewhere, and where it is not told
+    by known sizes and one open one."""
+    kept = [a for a in axes if a is not None and x[a] != 1]
+    if kept != sorted(kept):
+        return None
+    target: list[int] = []
+    for i, a in enumerate(axes):
+        size = 1 if a is None else x[a]
+        target.append(size if isinstance(size, int) and size > 0 else 0 if a == i else -1)
+    return target if target.count(-1) <= 1 else None
 
 
 def _write(rw: Rewriter, chain: Sequence[Node], source: Value, steps: _Steps) -> None:
