@@ -183,16 +183,18 @@ def _taken(axes: Axes, x: Shape) -> Axes:
 
 
 def _target(axes: Axes, x: Shape) -> list[int] | None:
-    """The shape as Reshape takes it, where nothing but axes of size 1 moves; None elsewhere, and where it is not told
-    by known sizes and one open one."""
+    """The shape as Reshape takes it, where nothing but axes of size 1 moves; None elsewhere, and where an open size is
+    not where it was."""
     kept = [a for a in axes if a is not None and x[a] != 1]
     if kept != sorted(kept):
         return None
     target: list[int] = []
     for i, a in enumerate(axes):
         size = 1 if a is None else x[a]
-        target.append(size if isinstance(size, int) and size > 0 else 0 if a == i else -1)
-    return target if target.count(-1) <= 1 else None
+        if a != i and not (isinstance(size, int) and size > 0):
+            return None
+        target.append(size if isinstance(size, int) else 0)
+    return target
 
 
 def _write(rw: Rewriter, chain: Sequence[Node], source: Value, steps: _Steps) -> None:
