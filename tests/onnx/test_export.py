@@ -71,3 +71,13 @@ def test_options_of_mnn_files_are_refused_and_nothing_is_written(tmp_path: Path)
     with pytest.raises(MNNError, match="--fp16"):
         convert(DIGITS, tmp_path / "b.onnx", Options(fp16=True))
     assert not list(tmp_path.iterdir())
+
+
+def test_an_input_of_unknown_rank_is_told(tmp_path: Path) -> None:
+    """onnx's checker would refuse the file."""
+    x, y = Value("x", DType.F32, None), Value("y", DType.F32, None)
+    graph = Graph("g", inputs=[x], outputs=[y], nodes=[Node("ReLU", "relu", [x], [y])])
+    with pytest.raises(MNNError, match=r"input 'x'.*--input-shape x=batch"):
+        onnx_model(graph)
+    x.shape = ("batch", 3)
+    onnx.checker.check_model(onnx_model(graph))

@@ -32,6 +32,7 @@ def onnx_model(graph: Graph) -> ModelProto:
     shared.convert = lambda sub, outer: _graph(sub, shared, report)
     made = _graph(graph, shared, report)
     report.raise_if_any()
+    _check_ranks(made)
     made.initializer.extend(shared.initializers)
     if sum(len(t.raw_data) for t in made.initializer) > LARGEST:
         raise UnsupportedError("the model's constants are more than 2 GB, which one ONNX file cannot hold")
@@ -42,6 +43,19 @@ def onnx_model(graph: Graph) -> ModelProto:
         _complete(model)
     model.ir_version = min(int(onnx.IR_VERSION), 10 if shared.opset <= 21 else 11)
     return model
+
+
+def _check_ranks(made: GraphProto) -> None:
+    """An ONNX file must say how many dimensions its inputs have; onnx's checker refuses it otherwise."""
+    unknown = [
+        v.name for v in made.input if v.type.HasField("tensor_type") and not v.type.tensor_type.HasField("shape")
+    ]
+    if unknown:
+        named = ", ".join(f"'{name}'" for name in unknown[:8])
+        raise UnsupportedError(
+            f"nothing says how many dimensions the input {named} has, as an ONNX file must; convert the model's first "
+            f"file with shapes, sizes or names of open ones: --input-shape {unknown[0]}=batch,3,224,224"
+        )
 
 
 def _open(output: ValueInfoProto) -> bool:
