@@ -129,6 +129,8 @@ def test_as_operators(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for function in few.__all__:
         if callable(getattr(few, function)):
             monkeypatch.setattr(few, function, lambda *_: None)
+    for made in (loops.loop_of, loops.loop_over, reductions.fold_of):  # by other tests, as kernels
+        made.cache_clear()
     monkeypatch.setattr(loops, "COMPILE_AFTER", np.inf)  # kernels have functions of their own, near those of numpy
     monkeypatch.setattr(reductions, "COMPILE_AFTER", np.inf)
     for seed, ours in enumerate(quick):
