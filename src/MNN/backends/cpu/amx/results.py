@@ -46,7 +46,7 @@ class Finishing:
         self.out_type = storage_type(spec.out)
         self.op_dtypes = spec.epilogue.args[1:] if spec.epilogue is not None else ()
         self._parted = spec.out is DType.BF16X2
-        self._end = saturated_end(spec.epilogue) if spec.sums is DType.I32 and packs_bytes(target) else None
+        self._end = saturated_end(spec.epilogue, spec.fits) if spec.sums is DType.I32 and packs_bytes(target) else None
         self._joint = self._parted or self._end is not None
         """Whether two vectors of results are stored together."""
         self._masks = masks_work(target, (spec.out, *self.op_dtypes))

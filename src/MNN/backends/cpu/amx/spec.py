@@ -94,6 +94,8 @@ class AmxSpec(GeneratedSpec):
 
     Where ``right`` is the type of B's bytes, ``a`` is one of bytes too, sums are i32, and what is called an element
     here, and a product of a step, is a pair of neighbouring bytes: all else is as of bf16, which takes as much memory.
+    ``fits``: no bound of results of 8 bits is reached before they are rounded
+    (:func:`MNN.backends.cpu.products.packed_bytes.fits`).
     """
 
     shaped: ClassVar[bool] = True
@@ -115,6 +117,7 @@ class AmxSpec(GeneratedSpec):
     half: bool = False
     right: DType | None = None
     asks_results: bool = False
+    fits: bool = False
 
     def __post_init__(self) -> None:
         if (self.a in (DType.U8, DType.I8)) != (self.right in (DType.U8, DType.I8)):

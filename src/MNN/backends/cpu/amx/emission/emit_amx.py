@@ -309,7 +309,7 @@ class _Job:
         family = ("AMX", *types, *traits, self.right.bytes, asks)
         ahead = ask_ahead(groups.lines, steps, e.pool.kept_choices.made(family), e.spare * e.threads)
         e.pool.kept_choices.make(family, ahead)
-        spec = AmxSpec(*types, ahead, *traits, right=self.right.bytes, asks_results=asks)
+        spec = AmxSpec(*types, ahead, *traits, right=self.right.bytes, asks_results=asks, fits=epilogue.fits)
         packed, b_batch = self.right.packed(e, kind, layout, n, n_batch, self.parts, w24, self.half)
         starts = [a.batch, b_batch, c.batch, *(side.batch for side in epilogue.sides)]
         args = tables | {
