@@ -43,6 +43,25 @@ def test_factors_of_elements_stay_behind_it() -> None:
     assert ops(fires("group-norm", m.done(y))) == ["GroupNorm", "MUL"]
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_another_view_behind_it(seed: int) -> None:
+    """Dimensions of 1 may come and go, as where a convolution over lines that follows shows them as pictures."""
+    rng = np.random.default_rng(seed)
+    group, sizes = int(rng.integers(1, 4)), [int(n) for n in rng.integers(2, 6, rng.integers(1, 4))]
+    channels = group * int(rng.integers(1, 5))
+    before, behind = list(sizes), list(sizes)
+    before.insert(int(rng.integers(len(before) + 1)), 1) if seed % 3 == 0 else None
+    behind.insert(int(rng.integers(len(behind) + 1)), 1)
+    m = Maker()
+    x = m.input(2, channels, *before)
+    flat = m.op("Reshape", x, m.ints(2, group, -1))
+    normal = m.op("InstanceNorm", flat, m.noise(group), m.noise(group), epsilon=1e-5)
+    y = m.op("Reshape", normal, m.ints(2, channels, *behind))
+    y = m.binary("MUL", y, m.noise(channels, *(1,) * len(behind)))
+    after = ops(fires("group-norm", m.done(y)))
+    assert after == (["GroupNorm"] if before == behind else ["Reshape", "GroupNorm"])
+
+
 @pytest.mark.parametrize("case", ["across samples", "part of a channel", "another shape", "seen"])
 def test_stays(case: str) -> None:
     m = Maker()

@@ -20,9 +20,38 @@ def run(graph: Graph) -> int:
         if before is None or after is None or not (traits(before).reshapes and traits(after).reshapes):
             continue
         x, group = before.inputs[0], _groups(before)
-        if x is not None and x.dtype in FLOATS and group is not None and after.outputs[0].shape == x.shape:
-            _replace(rw, before, group, norm, after)
+        if x is None or x.dtype not in FLOATS or group is None:
+            continue
+        scale, shift = (
+            _numbers(norm.inputs[i] if len(norm.inputs) > i else None, group, default)
+            for i, default in ((1, 1.0), (2, 0.0))
+        )
+        if scale is None or shift is None:
+            continue
+        if after.outputs[0].shape == x.shape:
+            _replace(rw, before, x, (scale, shift), norm, after)
+        elif _alike(x, after.outputs[0]):  # where exporters leave out scales of 1, what follows has joined the view
+            _replace(rw, before, _shown(rw, x, after.outputs[0], norm), (scale, shift), norm, after)
     return rw.finish()
+
+
+def _alike(x: Value, y: Value) -> bool:
+    """Whether two shapes have the same samples and channels, and differ in dimensions of 1 behind these alone."""
+    if x.shape is None or y.shape is None or len(x.shape) < 2 or x.shape[:2] != y.shape[:2]:
+        return False
+    sizes = (*x.shape, *y.shape)
+    return all(isinstance(n, int) for n in sizes) and [n for n in x.shape[2:] if n != 1] == [
+        n for n in y.shape[2:] if n != 1
+    ]
+
+
+def _shown(rw: Rewriter, x: Value, like: Value, before: Node) -> Value:
+    """``x`` in the shape of another value."""
+    assert like.shape is not None
+    shown = Value(rw.unique(f"{like.name}/shown"), x.dtype, like.shape)
+    shape = rw.constant(f"{like.name}/shape", np.array(like.shape, dtype=np.int64))
+    rw.insert(Node("Reshape", shown.name, [x, shape], [shown]), before=before)
+    return shown
 
 
 def _groups(view: Node) -> int | None:
@@ -36,19 +65,13 @@ def _groups(view: Node) -> int | None:
     return group if parts[0] is not None and parts[0] == x.shape[0] else None
 
 
-def _replace(rw: Rewriter, view: Node, group: int, norm: Node, end: Node) -> None:
-    x = view.inputs[0]
-    assert x is not None
+def _replace(rw: Rewriter, view: Node, x: Value, numbers: tuple[np.ndarray, np.ndarray], norm: Node, end: Node) -> None:
+    """``numbers``: scales and shifts of the groups of ``x``."""
     assert x.shape is not None
     channels = x.shape[1]
     assert isinstance(channels, int)
-    scale, shift = (
-        _numbers(norm.inputs[i] if len(norm.inputs) > i else None, group, default)
-        for i, default in ((1, 1.0), (2, 0.0))
-    )
-    if scale is None or shift is None:
-        return
-    gamma, beta = (np.repeat(v, channels // group) for v in (scale, shift))
+    group = numbers[0].size
+    gamma, beta = (np.repeat(v, channels // group) for v in numbers)
     inside = [norm, end, *([view] if rw.only_user(view.outputs[0]) is norm else [])]
     for kind in ("MUL", "ADD"):
         user = rw.only_user(end.outputs[0])
