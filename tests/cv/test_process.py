@@ -172,6 +172,10 @@ def test_matrices_of_cv_are_matrices() -> None:
 @pytest.mark.parametrize(
     "call",
     [
+        lambda: MNN.CVImageProcess(3), lambda: MNN.CVImageProcess({"sourceFormat": "RGB"}),
+        lambda: MNN.CVImageProcess({"mean": "abc"}), lambda: MNN.CVImageProcess({}).setPadding("x"),
+        lambda: MNN.CVImageProcess({}).convert(bytes(64), "4", 4, 0, _tensor()),
+        lambda: mcv.solvePnP(np.zeros((4, 3)), np.zeros((4, 2)), np.eye(3), None),
         lambda: MNN.CVImageProcess({"filter": 1}), lambda: MNN.CVImageProcess({"sourceFormat": 99}),
         lambda: MNN.CVImageProcess({"mean": (1, 2, 3, 4, 5)}), lambda: MNN.CVImageProcess({"destFormat": 11}),
         lambda: MNN.CVMatrix().setPolyToPoly([0, 0, 1, 1, 2, 2], [0, 0, 1, 0, 0, 1]),

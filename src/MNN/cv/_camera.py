@@ -119,9 +119,13 @@ def solvePnP(  # noqa: N802
         raise ShapeError(f"distCoeffs are 0, 4, 5 or 8 numbers, found {given.size}")
     bends = np.concatenate([given, np.zeros(8 - given.size)])
     plain = _straightened((seen - camera[:2, 2]) / camera[[0, 1], [0, 1]], bends)
-    turn, shift = _in_space(points, plain)
-    if flags == SOLVEPNP_ITERATIVE:
-        turn, shift = _in_picture(points, seen, camera, bends, turn, shift)
+    try:
+        turn, shift = _in_space(points, plain)
+        if flags == SOLVEPNP_ITERATIVE:
+            turn, shift = _in_picture(points, seen, camera, bends, turn, shift)
+    except np.linalg.LinAlgError:
+        raise MNNError("solvePnP(): no pose follows from points that lie on each other or on a line, or places that "
+                       "are no finite numbers; give others") from None  # fmt: skip
     return True, _wrap(turn[:, None]), _wrap(shift[:, None])
 
 

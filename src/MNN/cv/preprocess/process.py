@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,13 +35,15 @@ class CVImageProcess:
     Raises :class:`MNNError` for others."""
 
     def __init__(self, config: Mapping[str, Any], destination: Tensor | None = None) -> None:
+        if not isinstance(config, Mapping):
+            raise MNNError(f"CVImageProcess() takes a dictionary of settings, found {type(config).__name__}")
         known = {"filterType": 0, "sourceFormat": 0, "destFormat": 0, "wrap": 0, "mean": (0.0,) * 4,
                  "normal": (1.0,) * 4}  # fmt: skip
         if strange := set(config) - set(known):
             raise MNNError(f"config holds {', '.join(sorted(map(str, strange)))}; it may hold {', '.join(known)}")
         given = {**known, **config}
-        self._filter, self._wrap = int(given["filterType"]), int(given["wrap"])
-        self._source, self._target = int(given["sourceFormat"]), int(given["destFormat"])
+        self._filter, self._wrap = (_whole(given[name], name) for name in ("filterType", "wrap"))
+        self._source, self._target = (_whole(given[name], name) for name in ("sourceFormat", "destFormat"))
         if self._filter not in (0, 1, 2) or self._wrap not in (0, 1, 2):
             raise MNNError(f"filterType is {self._filter} and wrap {self._wrap}; use MNN.CV_Filter_* and MNN.CV_Wrap_*")
         if self._source not in (*formats.CHANNELS, *formats.YUV) or self._target not in formats.CHANNELS:
@@ -57,7 +60,7 @@ class CVImageProcess:
 
     def setPadding(self, value: int) -> None:
         """What lies outside of the source with ``CV_Wrap_ZERO``."""
-        self._padding = int(np.clip(value, 0, 255))
+        self._padding = min(max(_whole(value, "the padding"), 0), 255)
 
     def convert(self, src: Any, iw: int, ih: int, stride: int, dst: Tensor) -> int:
         """Fills ``dst`` from a picture of (iw, ih) pixels: an address, a capsule, numbers, bytes, an array or a Var.
@@ -66,6 +69,7 @@ class CVImageProcess:
         :class:`MNNError` for too few bytes and for tensors of other sizes."""
         if not isinstance(dst, Tensor):
             raise MNNError(f"convert() fills a Tensor, found {type(dst).__name__}")
+        iw, ih, stride = _whole(iw, "iw"), _whole(ih, "ih"), _whole(stride, "stride")
         if iw < 1 or ih < 1 or stride < 0:
             raise MNNError(f"the picture is {iw} x {ih} with a stride of {stride}")
         data = _bytes(src, formats.size_of(iw, ih, stride, self._source))
@@ -155,8 +159,18 @@ def _rounded(values: Array) -> Array:
     return np.floor(values + 0.5).astype(np.int64)
 
 
+def _whole(value: Any, name: str) -> int:
+    try:
+        return int(operator.index(value))
+    except TypeError:
+        raise MNNError(f"{name} must be a whole number, found {value!r}") from None
+
+
 def _four(value: Any, name: str) -> Array:
-    numbers = np.asarray(value, np.float32).ravel()
+    try:
+        numbers = np.asarray(value, np.float32).ravel()
+    except (TypeError, ValueError):
+        numbers = np.zeros(0, np.float32)
     if not 1 <= numbers.size <= 4 or not np.isfinite(numbers).all():
         raise MNNError(f"{name} holds up to four finite numbers, found {value!r}")
     return np.concatenate([numbers, np.full(4 - numbers.size, 0.0 if name == "mean" else 1.0, np.float32)])
