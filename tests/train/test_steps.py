@@ -319,3 +319,40 @@ def test_losses_through_another_module(frozen):
             np.testing.assert_allclose(generator.norm.running_mean.read(), wanted, rtol=1e-4, atol=1e-6)
             assert not np.array_equal(generator.dense.weight.read(), weight)
             weight, bias = generator.dense.weight.read(), generator.dense.bias.read()
+
+
+@pytest.mark.parametrize("make", [optim.ADAM, optim.RMSprop, optim.SGD])
+def test_layers_are_frozen_and_set_free_between_steps(make):
+    """Each parameter goes on with its own moments: as if the steps in which it was frozen had not been."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.norm, self.last = nn.linear(4, 4), nn.batch_norm(4, 2), nn.linear(4, 4)
+
+        def forward(self, x):
+            return self.last(F.tanh(self.norm(self.first(x))))
+
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(5, 6, 4)).astype(np.float32)
+    model = Net()
+    optimizer = make(model, 0.05)
+    for turn, x in enumerate(rows):
+        model.first.freeze(turn in (1, 2))
+        model.last.freeze(turn == 2)
+        before = {n: np.array(v.read()) for n, v in model.named_parameters().items()}
+        state = optimizer.state()
+        optimizer.step(F.reduce_mean(F.square(model(F.const(x, [6, 4])) - 1.0)))
+        after = optimizer.state()
+        names = [n for n in before if "running" not in n]
+        for number, name in enumerate(names):
+            frozen = (name.startswith("first") and turn in (1, 2)) or (name.startswith("last") and turn == 2)
+            moved = not np.array_equal(before[name], model.named_parameters()[name].read())
+            assert moved != frozen or name == "first.bias", (turn, name)  # behind a normalisation: no gradient
+            for key in state:
+                if key.startswith(f"parameter{number}.") and frozen:
+                    assert np.array_equal(state[key], after[key])
+    later = make(Net(), 0.05)
+    later.module.first.freeze()
+    later.load_state(optimizer.state())
+    assert later.steps == 5

@@ -236,6 +236,12 @@ def trainable(module: Module) -> list[Var]:
     return [v for v in module.parameters if id(v._expr) not in kept and v.op_type == "Trainable" and v._kind.is_float]
 
 
+def numbered(module: Module) -> list[Var]:
+    """The parameters that are no statistics, frozen or not: their places stay when layers are frozen or set free."""
+    kept = {id(v._expr) for v in module.statistics}
+    return [v for v in module.parameters if id(v._expr) not in kept]
+
+
 def save(module: Module, path: str | os.PathLike[str]) -> None:
     """Writes all parameters by name (numpy's .npz), whole or not at all; :func:`load` reads them."""
     _check_module("save", module)

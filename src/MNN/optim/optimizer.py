@@ -13,7 +13,7 @@ from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.node import Expr
 from MNN.expr.var import Var
 from MNN.ir.graph import Value
-from MNN.nn.module import Module, trainable
+from MNN.nn.module import Module, numbered, trainable
 from MNN.nn.steps import STEP
 from MNN.optim import update_graph
 from MNN.optim.blame import blame
@@ -172,8 +172,8 @@ class Optimizer:
         other modules that the loss goes through in training mode, as through the generator of an adversarial pair)."""
         if self.module is None:
             raise MNNError("this optimizer has no module to train; give it one when it is made")
-        parameters = trainable(self.module)
-        known = {id(v._expr): f"{PARAMETER}{i}" for i, v in enumerate(parameters)}
+        moved = {id(v._expr) for v in trainable(self.module)}
+        known = {id(v._expr): f"{PARAMETER}{i}" for i, v in enumerate(numbered(self.module)) if id(v._expr) in moved}
         known |= {id(v._expr): f"{STATISTIC}{i}" for i, v in enumerate(self.module.statistics)}
         found = {known[id(leaf)]: leaf for leaf in captured.leaves if id(leaf) in known}
         reached = {known.get(id(leaf), "") for leaf in captured.outputs[0]._expr.sources}
@@ -317,7 +317,7 @@ class Optimizer:
             owner, dot, kind = name.partition(".")
             if dot:
                 number = int(owner.removeprefix(PARAMETER)) if owner.removeprefix(PARAMETER).isdigit() else -1
-                parameters = trainable(self.module) if self.module is not None else []
+                parameters = numbered(self.module) if self.module is not None else []
                 if (
                     kind not in kinds
                     or not 0 <= number < len(parameters)
