@@ -39,7 +39,13 @@ def main() -> int:
             kind, plain = model.name.split("/")
             if name in SUMMARIES or (name == "compressed" and plain not in COMPRESSED):
                 continue
-            if name == "converted" and kind in ("nbits", "caffe", "torch", "tflite"):  # no such operator; ONNX alone
+            if name == "converted" and kind in (
+                "nbits",
+                "caffe",
+                "torch",
+                "tflite",
+                "keras",
+            ):  # no such operator; ONNX alone
                 continue
             for result in getattr(checks, name)(model):
                 fault = FAULTS.get((name, model.name)) or FAULTS.get((result.check, model.name))

@@ -132,8 +132,10 @@ def models(architectures: Path | None = None, trained: Path | None = None) -> li
         found.append(Model(f"nbits/{name}", path, lambda x=made.x: {"x": x}))  # type: ignore[misc]
     from tests.interop.caffe_models import caffe_models
     from tests.interop.framework_models import framework_models
+    from tests.interop.keras_models import keras_models
 
-    return [*found, *caffe_models(zoo.cache_folder() / "caffe"), *framework_models()]
+    cache = zoo.cache_folder()
+    return [*found, *caffe_models(cache / "caffe"), *framework_models(), *keras_models(cache / "keras")]
 
 
 def _exported(name: str) -> Path:
