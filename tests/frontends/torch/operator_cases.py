@@ -324,7 +324,7 @@ def frequencies(d: Draw) -> Any:
     return [
         x.mode(d.dim(x)), x.long().mode(1, True), y.median(1), y.median(), y.nanmedian(1), y.nanmedian(), x.histc(5),
         torch.histogram(x, 6, range=(-1.5, 2)), torch.histogram(x, torch.tensor([-2.0, 0, 1, 2.5]), density=True),
-        z.lgamma(), z.digamma(), torch.special.log_ndtr(z), torch.mvlgamma(z.abs() + 2, 3),
+        z.lgamma(), z.digamma(), torch.special.log_ndtr(z), torch.mvlgamma(z.abs() + 2, 3), F.threshold(y, 0.5, 1),
     ]  # fmt: skip
 
 

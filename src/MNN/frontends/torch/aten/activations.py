@@ -152,8 +152,8 @@ def softshrink(ctx: TorchBuilder, x: Value, lambd: float = 0.5) -> Value:
 
 @aten("threshold")
 def threshold(ctx: TorchBuilder, x: Value, limit: Scalar, value: Scalar) -> Value:
-    above = ctx.op("BinaryOp", x, ctx.scalar(limit, ctx.type_of(x)), opType="GREATER")
-    return ctx.op("Select", above, x, ctx.scalar(value, ctx.type_of(x)))
+    below = ctx.op("BinaryOp", x, ctx.scalar(limit, ctx.type_of(x)), opType="LESS_EQUAL")  # NaN is not, and stays
+    return ctx.op("Select", below, ctx.scalar(value, ctx.type_of(x)), x)
 
 
 @aten("glu")
