@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +30,7 @@ class Layer:
     """What is drawn: a node's type, attributes, filters' shape, the shape that it is given."""
 
     def __init__(
-        self, op: str, shape: tuple[int, ...], attributes: dict[str, object], filters: tuple[int, ...] | None = None
+        self, op: str, shape: tuple[int, ...], attributes: Mapping[str, object], filters: tuple[int, ...] | None = None
     ) -> None:
         self.op, self.shape, self.attributes, self.filters = op, shape, attributes, filters
 
