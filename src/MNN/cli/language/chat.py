@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -45,11 +45,11 @@ def command(
     file: Annotated[
         list[Path] | None, typer.Option("--file", help="A text file to talk about; may be repeated.")
     ] = None,
-    temperature: Annotated[float, typer.Option(help="0 takes the most probable token.")] = 0.7,
-    top_k: Annotated[int, typer.Option(help="Only the k most probable tokens; 0: all.")] = 0,
-    top_p: Annotated[float, typer.Option(help="Only the most probable tokens up to this probability.")] = 0.95,
-    min_p: Annotated[float, typer.Option(help="Only tokens with this share of the best one's probability.")] = 0.0,
-    repetition_penalty: Annotated[float, typer.Option(help="Above 1 against repetitions.")] = 1.1,
+    temperature: Annotated[float | None, typer.Option(help="0 takes the most probable token.")] = None,
+    top_k: Annotated[int | None, typer.Option(help="Only the k most probable tokens; 0: all.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Only the most probable tokens up to this probability.")] = None,
+    min_p: Annotated[float | None, typer.Option(help="Only tokens with this share of the best one's.")] = None,
+    repetition_penalty: Annotated[float | None, typer.Option(help="Above 1 against repetitions.")] = None,
     seed: Annotated[int | None, typer.Option(help="The same random choices every time.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of an answer.")] = None,
     threads: Threads = None,
@@ -72,15 +72,19 @@ def command(
     no_cache: NoCache = False,
 ) -> None:
     """Talk with a language model. Lines that begin with / are commands: /help lists them. Ctrl-C ends an answer."""
-    from MNN.cli.language.conversation import Conversation  # other commands start without it
+    from MNN.cli.language.choosing import choosing  # other commands start without these
+    from MNN.cli.language.conversation import Conversation
+    from MNN.llm.files.gguf.reader import parsed_once
 
-    sampling: dict[str, Any] = {
+    given = {
         "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed,
         "repetition_penalty": repetition_penalty,
     }  # fmt: skip
-    llm = opened(
-        model, threads, precision, max_length, bits, no_cache, activation_bits, kv_bits, None, lora, cache_memory
-    )
+    with parsed_once():
+        sampling = choosing(model, given)
+        llm = opened(
+            model, threads, precision, max_length, bits, no_cache, activation_bits, kv_bits, None, lora, cache_memory
+        )
     talk = Conversation(llm, sampling, system, max_tokens, drafter(draft, llm, model, threads, precision), beams)
     for path in file or []:
         talk.add_file(path)

@@ -1,0 +1,27 @@
+"""How words of a chat are chosen: as its user says, else as the model's makers suggest, else carefully."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from MNN.llm.files.suggested import suggested
+
+NEUTRAL: dict[str, Any] = {
+    "temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0, "dry_multiplier": 0.0,
+    "seed": None,
+}  # fmt: skip
+"""What does nothing."""
+USUAL = {"temperature": 0.3, "min_p": 0.05, "dry_multiplier": 0.8}
+"""Where nobody says anything: small models lose the thread at higher temperatures, and repeat themselves without a
+penalty on what would prolong a repetition. One on all words that were there before is against the question's own."""
+
+
+def choosing(model: str | os.PathLike[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of :class:`MNN.llm.SamplingOptions`; those ``given`` as None are not given."""
+    told = {name: value for name, value in given.items() if value is not None}
+    return NEUTRAL | (suggested(model) or USUAL) | told
+
+
+__all__ = ["NEUTRAL", "USUAL", "choosing"]
