@@ -54,37 +54,9 @@ _WEIGHTS = (
 )
 
 
-_PEERS = """## Beside OpenVINO
-
-With AMX: [another page](in-turns-amx.md).
-
-Intel Xeon with VNNI, without AMX; one thread, batch 1, `qdq-u8s8-channels`; OpenVINO 2026.4.1 (latency hint), ONNX
-Runtime 1.31.1; minimum CPU time in ms of engines that took turns in one process, on a machine that others used at the
-same time (2026-11-25). RegNetY and EfficientNetV2-S are of earlier runs, before some or all of the changes behind the
-other rows; that of EfficientNetV2-S is of elapsed time.
-
-| model | ms | OpenVINO ms | ONNX Runtime ms | OpenVINO / this |
-| --- | ---: | ---: | ---: | ---: |
-| resnet50 | 14.05 | 15.76 | 18.07 | 1.12 |
-| mobilenet_v2 | 2.46 | 2.96 | 3.98 | 1.20 |
-| resnext50 | 15.71 | 18.36 | 39.36 | 1.17 |
-| unet | 22.81 | 28.88 | 45.06 | 1.27 |
-| regnet_y_800mf | 3.94 | 5.80 | 8.85 | 1.47 |
-| efficientnet_v2_s | 16.61 | 33.02 | 22.20 | 1.99 |
-
-Products with 4-bit weights and `accuracy_level` 4 (MatMulNBits, the same machine, one thread, ONNX Runtime 1.32.0):
-rows rounded to 8 bits, beside f32 rows and ONNX Runtime at the same level. Numbers agree with ONNX Runtime's to 1e-6.
-Reading memory gave 15.7 GB/s in the same run.
-
-| K x N, rows | block | this | f32 rows | ONNX Runtime |
-| --- | ---: | ---: | ---: | ---: |
-| 896 x 4864, 512 | 32 | 383 GOP/s | 148 | 108 |
-| 896 x 4864, 512 | 128 | 500 GOP/s | 154 | 152 |
-| 896 x 4864, 1 | 32 | 13.0 GB/s | 12.1 | 9.1 |
-| 896 x 4864, 1 | 128 | 13.5 GB/s | 11.8 | 8.9 |
-| 4864 x 896, 1 | 32 | 13.2 GB/s | 11.0 | 8.6 |
-| 4864 x 896, 1 | 128 | 13.1 GB/s | 9.9 | 9.3 |
-"""
+_PAGE = REPOSITORY / "docs" / "quantized-speed.md"
+_PEERS = "## Beside OpenVINO"
+"""Where the page's part begins that other benchmarks and people write (``python -m benchmarks.in_turns``)."""
 
 
 def _turns(runs: list[Callable[[], object]], seconds: float) -> list[float]:
@@ -141,10 +113,11 @@ def main() -> None:
                 where = work_folder(options.work)
                 row = line(options.models, name, quantiser, options.threads, options.seconds, where, tokens)
                 rows += [row] if row else []
-    text = "\n".join([*rows, "", _HOW, "", _WEIGHTS, "", _NOISE, "", _PEERS])
+    page = _PAGE.read_text(encoding="utf-8")
+    text = "\n".join([*rows, "", _HOW, "", _WEIGHTS, "", _NOISE, "", page[page.index(_PEERS) :]])
     print(text)
     if options.publish:
-        (REPOSITORY / "docs" / "quantized-speed.md").write_text(text)
+        _PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
