@@ -13,9 +13,10 @@ NEUTRAL: dict[str, Any] = {
     "seed": None,
 }  # fmt: skip
 """What does nothing."""
-USUAL = {"temperature": 0.3, "min_p": 0.05, "dry_multiplier": 0.8}
-"""Where nobody says anything: small models lose the thread at higher temperatures, and repeat themselves without a
-penalty on what would prolong a repetition. One on all words that were there before is against the question's own."""
+USUAL = {"temperature": 0.3, "min_p": 0.05}
+"""Where nobody says anything: small models lose the thread at higher temperatures. No penalty on repetitions: one on
+words that were there before is against the question's own, and one on what prolongs a repetition against a text that
+is to be copied."""
 
 
 def choosing(model: str | os.PathLike[str], given: Mapping[str, Any]) -> dict[str, Any]:
