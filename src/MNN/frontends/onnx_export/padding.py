@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from MNN.errors import UnsupportedError
 from MNN.ir.graph import Value
 
-MODES = {"CAFFE": "NOTSET", "VALID": "VALID", "SAME": "SAME_UPPER", "SAME_LOWER": "SAME_LOWER"}
+MODES = {"CAFFE": "NOTSET", "VALID": "VALID", "SAME": "SAME_UPPER"} | {m: m for m in ("SAME_UPPER", "SAME_LOWER")}
 """``auto_pad`` by what MNN's operators call it."""
 
 

@@ -193,18 +193,21 @@ def transposed_sizes(
     extra: Sequence[int],
     sizes: Sequence[int] | None,
 ) -> tuple[list[int], list[int]]:
-    """Begin pads and output sizes of a transposed convolution; ``sizes`` where they are given."""
+    """Begin pads and output sizes of a transposed convolution; ``sizes`` where they are given. Zeros beyond what taps
+    reach are put on at the end, as TensorFlow does it, but for the modes SAME_UPPER and SAME_LOWER, which halve them as
+    ONNX's formula does, with the larger half in front where that is negative (SAME_UPPER)."""
     spatial = x.rank - 2
     full = [
         (n - 1) * s + (k - 1) * d + 1 + e
         for n, k, s, d, e in zip(x.shape[2:], w.shape[2:], strides, dilations, extra, strict=True)
     ]
-    if sizes is None and mode in ("SAME", "SAME_LOWER"):
+    if sizes is None and mode.startswith("SAME"):
         sizes = [n * s for n, s in zip(x.shape[2:], strides, strict=True)]
     if sizes is not None:
         if len(sizes) != spatial:
             raise ShapeError(f"{b.where}: output shape {list(sizes)} does not fit {spatial} spatial axes")
-        totals = [clipped(f - n) for f, n in zip(full, sizes, strict=True)]  # what is missing is put on at the end
+        totals = [f - n for f, n in zip(full, sizes, strict=True)]
+        totals = [clipped(t) for t in totals] if mode == "SAME" else totals
         begins = [(t + 1) // 2 if mode == "SAME_LOWER" else t // 2 for t in totals]
         return begins, list(sizes)
     pads = resolve_pads(b, mode, explicit, x.shape[2:], [1] * spatial, strides)

@@ -81,16 +81,27 @@ def conv_transpose(ctx: Context, node: OnnxNode) -> Value:
     if sizes:
         node.ignore("pads")
         # from the output's size the padding follows; what is odd goes to the end for SAME_UPPER, else to the begin
-        mode = "SAME" if mode == "SAME_UPPER" else "SAME_LOWER"
-        sizes = sizes[-count:]
+        mode, sizes = mode if mode == "SAME_UPPER" else "SAME_LOWER", sizes[-count:]
     elif mode == "NOTSET":
         mode, pads = "CAFFE", ints(node, "pads", 2 * count, 0)
     else:
         node.ignore("pads")
-        mode = {"VALID": "VALID", "SAME_UPPER": "SAME", "SAME_LOWER": "SAME_LOWER"}[mode]
         if mode == "VALID" and count == 3:  # as of convolutions
             mode, pads = "CAFFE", [0] * 2 * count
+    spans = [(k - 1) * d + 1 + e for k, d, e in zip(kernel, dilations, extra, strict=True)]
+    if mode == "SAME_UPPER" and not _beyond(ctx.static_shape(x), spans, strides, sizes):
+        mode = "SAME"
     return transposed_convolution(ctx, x, w, bias, kernel, strides, dilations, pads, mode, group, extra, sizes)
+
+
+def _beyond(
+    shape: Sequence[int] | None, spans: Sequence[int], strides: Sequence[int], sizes: Sequence[int] | None
+) -> bool:
+    """Whether a result is larger than what taps reach: what is missing is halved then, which SAME does not."""
+    if sizes is None:
+        return any(k < s for k, s in zip(spans, strides, strict=True))
+    given = shape[2:] if shape is not None else []
+    return any((n - 1) * s + k < size for n, s, k, size in zip(given, strides, spans, sizes, strict=False))
 
 
 def _kernel(ctx: Context, node: OnnxNode, w: Value, count: int) -> list[int]:

@@ -72,9 +72,9 @@ def deconvolution(e: Exporter, node: Node) -> str:
         assert isinstance(spread, list)
         if shape is None or not all(isinstance(d, int) for d in (*spans, *steps)):
             raise e.unsupported(node, "transposed convolution of this padding with an open size")
-        lower = attrs.pop("auto_pad") == "SAME_LOWER"
+        lower, clips = attrs.pop("auto_pad") == "SAME_LOWER", e.text(node, "padMode") == "SAME"
         totals = [(int(k) - 1) * d + 1 - s for k, d, s in zip(spans[2:], spread, steps, strict=True)]
-        begins = [(t + 1) // 2 if lower else t // 2 for t in totals]
+        begins = [(t + 1) // 2 if lower else max(t, 0) // 2 if clips else t // 2 for t in totals]
         attrs["pads"] = [*begins, *(t - b for t, b in zip(totals, begins, strict=True))]
     pads = attrs.get("pads")
     if isinstance(pads, list) and min(pads, default=0) < 0:
