@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from MNN.llm.files.suggested import suggested
+from MNN.llm.sampling import SamplingOptions
 
-NEUTRAL: dict[str, Any] = {
-    "temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0, "dry_multiplier": 0.0,
-    "seed": None,
-}  # fmt: skip
+_NAMES = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "dry_multiplier", "seed")
+NEUTRAL: dict[str, Any] = {name: getattr(SamplingOptions(), name) for name in _NAMES}
 """What does nothing."""
 USUAL = {"temperature": 0.3, "min_p": 0.05}
 """Where nobody says anything: small models lose the thread at higher temperatures. No penalty on repetitions: one on

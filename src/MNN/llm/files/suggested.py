@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from typing import Any
 
-from MNN.errors import UnsupportedError
+from MNN.errors import MNNError, UnsupportedError
 from MNN.llm.files.gguf.reader import read_gguf
 from MNN.llm.files.mapped import read_json
 from MNN.llm.files.places import find
+from MNN.llm.sampling import SamplingOptions
 
 _GGUF = {
     "temp": "temperature", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p", "penalty_repeat": "repetition_penalty",
 }  # fmt: skip
 """What metadata of a GGUF file call them, behind ``general.sampling.``."""
-_LIMITS = {"temperature": 100.0, "top_k": float(1 << 30), "top_p": 1.0, "min_p": 1.0, "repetition_penalty": 100.0}
-"""Options and the most that they may be; a number beyond, or below zero, is passed over."""
+_NAMES = tuple(_GGUF.values())
 
 
 def suggested(path: str | os.PathLike[str]) -> dict[str, float]:
@@ -38,13 +37,16 @@ def suggested(path: str | os.PathLike[str]) -> dict[str, float]:
 
 
 def _usable(told: Mapping[str, Any]) -> dict[str, float]:
+    """The options among these, but for what none may be."""
     found: dict[str, float] = {}
-    for name, most in _LIMITS.items():
-        value = told.get(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    for name in _NAMES:
+        if name not in told:
             continue
-        if 0 <= value <= most and (value > 0 or name != "repetition_penalty"):
-            found[name] = int(value) if name == "top_k" else float(value)
+        try:
+            SamplingOptions(**{name: told[name]})
+        except MNNError:  # a suggestion that nobody can follow
+            continue
+        found[name] = told[name]
     return found
 
 

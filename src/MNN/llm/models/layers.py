@@ -338,7 +338,8 @@ class Layers(GraphBuilder):
         ``mask``: which keys are seen, or what is added to scores, in place of :meth:`not_padding`."""
         q, k, v = (self.permute(t, 0, 2, 1, 3) for t in (q, k, v))
         attrs = heads.causal if causal else {"scale": heads.scale}
-        out, *_ = self.emit("OnnxAttention", [q, k, v, mask or self.not_padding(None)], 3, **attrs)
+        seen = self.not_padding(None) if mask is None else mask
+        out, *_ = self.emit("OnnxAttention", [q, k, v, seen], 3, **attrs)
         return self.reshape(self.permute(out, 0, 2, 1, 3), 0, 0, heads.count * (value_size or heads.size))
 
     def not_padding(self, past: Value | None) -> Value | None:

@@ -13,17 +13,20 @@ from MNN.ir.graph import Graph, Value
 from MNN.llm.models.experts import Experts, Routing, mixture
 from MNN.llm.models.families import Config, attend, family, head
 from MNN.llm.models.layers import Layers
+from MNN.llm.models.weights import as_number
 
 _WINDOWED = ("mistral", "mixtral", "ministral", "ministral3")
+_BETA, _TRAINED = "llama_4_scaling_beta", "original_max_position_embeddings"
 
 
 @family("llama", "internlm3", *_WINDOWED)
 def llama(config: Config, net: Layers) -> Graph:
     mixed = config.family == "mixtral"
     windows = config.windows(lambda i: True) if config.family in _WINDOWED else [0] * config.layers
-    heads, grown = config.heads(), _grown(config, net)
+    heads = config.heads()
     routing = Routing.of(config, normal=True) if mixed else None
-    angles = net.angles(config.rotary(heads.size))
+    angles = net.angles(config.rotary(heads.size))  # which refuses lengths that are none
+    grown = _grown(config, net)
     x = net.embed("model.embed_tokens.weight")
     for i in range(config.layers):
         at = f"model.layers.{i}"
@@ -45,9 +48,9 @@ def _grown(config: Config, net: Layers) -> Value | None:
     """What queries are multiplied by, which grows with the number of trained lengths before them (Ministral 3, from
     Llama 4); None where nothing is."""
     told = config.get("rope_parameters") or config.get("rope_scaling")
-    if not isinstance(told, Mapping) or not isinstance(beta := told.get("llama_4_scaling_beta"), (int, float)):
+    if not isinstance(told, Mapping) or not (beta := as_number(told.get(_BETA), _BETA, 0.0)):
         return None
-    trained = float(told.get("original_max_position_embeddings") or config.longest)
+    trained = as_number(told.get(_TRAINED), _TRAINED, float(config.longest))
     whole = net.unary("FLOOR", binary(net, "REALDIV", net.floats(), net.const(np.float32(trained))))
     grown = net.unary("LOG", net.add(whole, net.const(np.float32(1))))
-    return net.add(net.multiply(grown, float(beta)), net.const(np.float32(1)))
+    return net.add(net.multiply(grown, beta), net.const(np.float32(1)))

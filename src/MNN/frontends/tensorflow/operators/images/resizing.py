@@ -22,12 +22,15 @@ def _flags(node: TfNode) -> tuple[bool, bool]:
     return align, half
 
 
+def _floats(ctx: Context, x: Value) -> Value:
+    """Pictures of whole numbers as f32."""
+    return x if x.dtype is None or x.dtype.is_float else ctx.op("Cast", x, dstT="DT_FLOAT")
+
+
 @tf_op("ResizeBilinear")
 def resize_bilinear(ctx: Context, node: TfNode) -> Value:
     align, half = _flags(node)
-    x = node.input(0)
-    if x.dtype is not None and not x.dtype.is_float:
-        x = ctx.op("Cast", x, dstT="DT_FLOAT")
+    x = _floats(ctx, node.input(0))
     y = ctx.op(
         "Interp", channels_first(ctx, x), node.input(1), resizeType=2, alignCorners=align, halfPixelCenters=half,
         ctm="AlignCorners" if align else "HalfPixels" if half else "Asymmetric",
@@ -52,9 +55,7 @@ def resize_nearest(ctx: Context, node: TfNode) -> Value:
 @tf_op("ResizeBicubic")
 def resize_bicubic(ctx: Context, node: TfNode) -> Value:
     align, half = _flags(node)
-    x = node.input(0)
-    if x.dtype is not None and not x.dtype.is_float:
-        x = ctx.op("Cast", x, dstT="DT_FLOAT")
+    x = _floats(ctx, node.input(0))
     sizes = ctx.constant_ints(node.input(1))
     given = [d for d in (x.shape or ())[1:3] if isinstance(d, int)]
     if sizes is None or len(sizes) != 2 or ctx.rank(x) != 4 or len(given) != 2 or max(*sizes, *given) > MAX_CUBIC:
