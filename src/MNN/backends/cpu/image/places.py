@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from MNN.backends.cpu.lang.module import F32, F64, I32, Kernel, Value
+from MNN.backends.cpu.lang.nest import minimum
 
 LANES = 16
 """Pixels whose places are found at a time."""
@@ -21,6 +24,15 @@ class Places(enum.Enum):
     """The same over m6 x + m7 y + m8; at (0, 0) where that is 0."""
     MAPS = "maps"
     """At (map_x[y, x], map_y[y, x])."""
+
+
+@contextmanager
+def each_row(k: Kernel) -> Iterator[Value]:
+    """The rows of a kernel's blocks, of which each has a ``band`` of the ``height``."""
+    with k.b.loop(k.begin, k.end) as block:
+        start = block.index * k.slot("band")
+        with k.b.loop(start, minimum(k, k.slot("height"), start + k.slot("band"))) as row:
+            yield row.index
 
 
 class PlaceCode:

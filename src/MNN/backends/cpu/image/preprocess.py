@@ -10,7 +10,7 @@ from typing import ClassVar
 from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.image.color import put_pixels
 from MNN.backends.cpu.image.lines import move_many
-from MNN.backends.cpu.image.places import LANES, PlaceCode, Places
+from MNN.backends.cpu.image.places import LANES, PlaceCode, Places, each_row
 from MNN.backends.cpu.image.sample import Interpolation
 from MNN.backends.cpu.lang.element import make_tail, storage_type, store
 from MNN.backends.cpu.lang.module import F32, F64, I8, I32, I64, Kernel, Value, int_type
@@ -102,13 +102,11 @@ class _Code:
 
     def text(self) -> str:
         k, b, slot = self.k, self.b, self.k.slot
-        with b.loop(k.begin, k.end) as block:
-            start = block.index * slot("band")
-            with b.loop(start, minimum(k, slot("height"), start + slot("band"))) as row:
-                self.where.row(row.index)
-                self.out = b.gep(k.pointer("out"), self.element, row.index * slot("out_row"))
-                with b.loop(0, slot("width"), LANES) as each:
-                    self._several(each.index, row.index)
+        with each_row(k) as row:
+            self.where.row(row)
+            self.out = b.gep(k.pointer("out"), self.element, row * slot("out_row"))
+            with b.loop(0, slot("width"), LANES) as each:
+                self._several(each.index, row)
         return k.finish()
 
     def _several(self, x: Value, y: Value) -> None:

@@ -10,7 +10,7 @@ from typing import ClassVar
 from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.image.lines import move, put_line
 from MNN.backends.cpu.image.numbers import widened
-from MNN.backends.cpu.image.places import LANES, PlaceCode, Places
+from MNN.backends.cpu.image.places import LANES, PlaceCode, Places, each_row
 from MNN.backends.cpu.lang.element import storage_type
 from MNN.backends.cpu.lang.module import F32, I1, I8, I16, I32, I64, Builder, Kernel, Type, Value
 from MNN.backends.cpu.lang.nest import minimum
@@ -93,16 +93,14 @@ class _Code:
     def text(self) -> str:
         k, b, slot = self.k, self.b, self.k.slot
         self.line = b.gep(k.scratch, I8, _BUFFERS)
-        with b.loop(k.begin, k.end) as block:
-            start = block.index * slot("band")
-            with b.loop(start, minimum(k, slot("height"), start + slot("band"))) as row:
-                self.where.row(row.index)
-                self.out = b.gep(k.pointer("out"), self.element, row.index * slot("out_row"))
-                with b.loop(0, slot("width"), LANES) as each:
-                    self._several(each.index, row.index)
-                if not self.nearest:
-                    count = slot("width") * self.spec.channels
-                    put_line(b, self.target, self.line, self.out, count, self.spec.dtype)
+        with each_row(k) as row:
+            self.where.row(row)
+            self.out = b.gep(k.pointer("out"), self.element, row * slot("out_row"))
+            with b.loop(0, slot("width"), LANES) as each:
+                self._several(each.index, row)
+            if not self.nearest:
+                count = slot("width") * self.spec.channels
+                put_line(b, self.target, self.line, self.out, count, self.spec.dtype)
         return k.finish()
 
     def _several(self, x: Value, y: Value) -> None:
