@@ -7,7 +7,8 @@ from pathlib import Path
 
 from MNN.llm.files import read_config
 from MNN.llm.files.defaults import DEFAULTS, completed
-from MNN.llm.models.families import Config, families
+from MNN.llm.models.config import Config
+from MNN.llm.models.families import families
 
 
 def test_gemma3_tells_little(tmp_path: Path) -> None:

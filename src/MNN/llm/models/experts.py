@@ -10,7 +10,7 @@ import numpy as np
 
 from MNN.errors import FormatError
 from MNN.ir.graph import Value
-from MNN.llm.models.families import Config
+from MNN.llm.models.config import Config
 from MNN.llm.models.layers import Layers
 from MNN.llm.models.weights import Array, alike
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.ir.graph import Graph
+from MNN.llm.models.config import Config
 from MNN.llm.models.encoders.blocks import absolute, attend, embedded, normalised, prefix
-from MNN.llm.models.families import Config, encoder
+from MNN.llm.models.families import encoder
 from MNN.llm.models.layers import Layers
 
 

@@ -10,7 +10,8 @@ from MNN.errors import UnsupportedError
 from MNN.frontends.common.expressions import binary, insert_axis, select, unary
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
-from MNN.llm.models.families import Config, apart
+from MNN.llm.models.blocks import apart
+from MNN.llm.models.config import Config
 from MNN.llm.models.layers import Angles, Heads, Layers
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from MNN.errors import UnsupportedError
 from MNN.ir.graph import Graph
+from MNN.llm.models.config import Config
 from MNN.llm.models.encoders.blocks import attend, embedded, normalised, prefix
-from MNN.llm.models.families import Config, encoder, translates
+from MNN.llm.models.families import encoder, translates
 from MNN.llm.models.layers import Layers
 
 _NAMES = {

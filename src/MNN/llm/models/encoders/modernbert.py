@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from MNN.ir.graph import Graph
+from MNN.llm.models.config import Config
 from MNN.llm.models.encoders.blocks import attend, near, prefix
-from MNN.llm.models.families import Config, encoder
+from MNN.llm.models.families import encoder
 from MNN.llm.models.layers import Layers
 from MNN.llm.models.rotary import Rotary, rotary
 

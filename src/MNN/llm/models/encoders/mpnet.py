@@ -7,8 +7,9 @@ import numpy as np
 
 from MNN.errors import FormatError
 from MNN.ir.graph import Graph
+from MNN.llm.models.config import Config
 from MNN.llm.models.encoders.blocks import attend, biased, embedded, normalised, prefix
-from MNN.llm.models.families import Config, encoder
+from MNN.llm.models.families import encoder
 from MNN.llm.models.layers import Layers
 
 _FIRST = 2

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 from MNN.ir.graph import Graph, Value
+from MNN.llm.models.blocks import head
+from MNN.llm.models.config import Config
 from MNN.llm.models.experts import Routing, mixture, usual
-from MNN.llm.models.families import Config, family, head
+from MNN.llm.models.families import family
 from MNN.llm.models.layers import Angles, Heads, Layers
 
 

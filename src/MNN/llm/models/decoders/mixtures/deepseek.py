@@ -7,8 +7,10 @@ from collections.abc import Mapping
 
 from MNN.errors import FormatError, UnsupportedError
 from MNN.ir.graph import Graph, Value
+from MNN.llm.models.blocks import head
+from MNN.llm.models.config import Config
 from MNN.llm.models.experts import Routing, mixture, number_of, usual
-from MNN.llm.models.families import Config, family, head
+from MNN.llm.models.families import family
 from MNN.llm.models.layers import Angles, Heads, Layers
 from MNN.llm.models.rotary import yarn_mscale
 

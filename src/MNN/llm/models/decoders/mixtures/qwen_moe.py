@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from MNN.ir.graph import Graph, Value
+from MNN.llm.models.blocks import attend, head
+from MNN.llm.models.config import Config
 from MNN.llm.models.experts import Routing, mixture, usual
-from MNN.llm.models.families import Config, attend, family, head
+from MNN.llm.models.families import family
 from MNN.llm.models.layers import Layers
 
 

@@ -6,7 +6,9 @@ import numpy as np
 
 from MNN.errors import FormatError
 from MNN.ir.graph import Graph, Value
-from MNN.llm.models.families import Config, apart, family, head
+from MNN.llm.models.blocks import apart, head
+from MNN.llm.models.config import Config
+from MNN.llm.models.families import family
 from MNN.llm.models.layers import Heads, Layers
 from MNN.llm.models.weights import ordered
 

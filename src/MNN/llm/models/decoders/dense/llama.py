@@ -10,8 +10,10 @@ import numpy as np
 
 from MNN.frontends.common.expressions import binary
 from MNN.ir.graph import Graph, Value
+from MNN.llm.models.blocks import attend, head
+from MNN.llm.models.config import Config
 from MNN.llm.models.experts import Experts, Routing, mixture
-from MNN.llm.models.families import Config, attend, family, head
+from MNN.llm.models.families import family
 from MNN.llm.models.layers import Layers
 from MNN.llm.models.weights import as_number
 

@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from MNN.ir.graph import Graph
-from MNN.llm.models.families import Config, apart, attend, family, head, translates
+from MNN.llm.models.blocks import apart, attend, head
+from MNN.llm.models.config import Config
+from MNN.llm.models.families import family, translates
 from MNN.llm.models.layers import Layers
 
 

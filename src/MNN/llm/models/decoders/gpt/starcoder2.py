@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from MNN.ir.graph import Graph
-from MNN.llm.models.families import Config, attend, family, head
+from MNN.llm.models.blocks import attend, head
+from MNN.llm.models.config import Config
+from MNN.llm.models.families import family
 from MNN.llm.models.layers import Layers
 
 

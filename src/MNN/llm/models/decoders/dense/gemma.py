@@ -7,7 +7,9 @@ from dataclasses import replace
 from math import sqrt
 
 from MNN.ir.graph import Graph, Value
-from MNN.llm.models.families import Config, attend, family, head
+from MNN.llm.models.blocks import attend, head
+from MNN.llm.models.config import Config
+from MNN.llm.models.families import family
 from MNN.llm.models.layers import Layers
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from math import sqrt
 
 from MNN.ir.graph import Graph
+from MNN.llm.models.blocks import attend, head
+from MNN.llm.models.config import Config
 from MNN.llm.models.experts import Experts, Routing, mixture
-from MNN.llm.models.families import Config, attend, family, head
+from MNN.llm.models.families import family
 from MNN.llm.models.layers import Layers
 
 

@@ -6,7 +6,9 @@ import numpy as np
 
 from MNN.errors import UnsupportedError
 from MNN.ir.graph import Graph
-from MNN.llm.models.families import Config, attend, family
+from MNN.llm.models.blocks import attend
+from MNN.llm.models.config import Config
+from MNN.llm.models.families import family
 from MNN.llm.models.layers import Layers
 
 _SECOND = 125696

@@ -1,0 +1,75 @@
+"""What most families have in common: attention, and logits behind the last layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from MNN.errors import FormatError
+from MNN.ir.graph import Graph, Value
+from MNN.llm.models.config import Config
+from MNN.llm.models.layers import Angles, Heads, Layers
+
+
+def attend(
+    net: Layers,
+    y: Value,
+    at: str,
+    heads: Heads,
+    layer: int,
+    angles: Angles | None,
+    names: Sequence[str] = ("q_proj", "k_proj", "v_proj"),
+    output: str = "o_proj",
+    interleaved: bool = False,
+    norms: tuple[float, float] | None = None,
+    grown: Value | None = None,
+) -> Value:
+    """Self-attention whose queries, keys and values are linear in ``y``, with the output's layer behind it. ``angles``
+    are those of the positions (None: there are none); ``norms`` (epsilon, and what is added to the weights): heads of
+    queries and keys are normalised by ``at.q_norm`` and ``at.k_norm``; ``grown``: what queries are multiplied by."""
+    qkv = net.linear(y, *(f"{at}.{name}" for name in names))
+    gamma = None
+    if norms is not None:
+        own = [net.weight(f"{at}.{name}.weight") for name in ("q_norm", "k_norm")]
+        if any(one.shape != (heads.size,) for one in own):
+            raise FormatError(f"{at}: norms of queries and keys are no vectors of {heads.size} numbers, a head's size")
+        tiled = [np.tile(one, (n, 1)) for one, n in zip(own, (heads.count, heads.groups), strict=True)]
+        gamma = np.concatenate(tiled) + np.float32(norms[1])
+    q, k, v = apart(net, qkv, heads, angles, interleaved, gamma, norms[0] if norms else 0.0)
+    q = q if grown is None else net.multiply(q, grown)
+    return net.linear(net.attention(q, k, v, heads, layer), f"{at}.{output}")
+
+
+def apart(
+    net: Layers, qkv: Value, heads: Heads, angles: Angles | None, interleaved: bool = False,
+    gamma: np.ndarray | None = None, epsilon: float = 0.0,
+) -> tuple[Value, Value, Value]:  # fmt: skip
+    """Queries, keys and values ``[batch, sequence, heads, size]`` of ``qkv``, in which they lie side by side; the first
+    two normalised, where there is a ``gamma [count + groups, size]``, and turned."""
+    each = net.reshape(qkv, 0, 0, heads.count + 2 * heads.groups, heads.size)
+    qk, v = net.split(each, [heads.count + heads.groups, heads.groups], axis=2)
+    if gamma is not None:
+        normal = net.op("LayerNorm", qk, axis=[-1], epsilon=epsilon, useRMSNorm=True)
+        qk = net.multiply(normal, net.const(gamma))
+    if angles is not None:
+        qk = net.rotate(qk, angles, heads.size, interleaved)
+    q, k = net.split(qk, [heads.count, heads.groups], axis=2)
+    return q, k, v
+
+
+def head(
+    config: Config, net: Layers, x: Value, table: str = "model.embed_tokens", own: str = "lm_head", scale: float = 1.0,
+    softcap: float = 0.0,
+) -> Graph:  # fmt: skip
+    """The logits, from weights of their own or those of the table of embeddings; or what they are made of, where that
+    is wanted."""
+    if net.vectors:
+        return net.finish(x, "vectors")
+    tied = config.flag("tie_word_embeddings") or f"{own}.weight" not in net.weights
+    weight = net.matrix(f"{table if tied else own}.weight")
+    bias = net.weight(f"{own}.bias") if f"{own}.bias" in net.weights else None
+    return net.finish(net.softcap(net.multiply(net.product(x, weight, bias), scale), softcap))
+
+
+__all__ = ["apart", "attend", "head"]

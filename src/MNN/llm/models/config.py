@@ -1,0 +1,102 @@
+"""A checkpoint's configuration, with the names that most families share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from MNN.errors import FormatError
+from MNN.llm.models.layers import Heads
+from MNN.llm.models.rotary import Rotary, rotary
+from MNN.llm.models.weights import LARGEST, as_number, required
+
+
+class Config:
+    """A checkpoint's ``config.json`` (or what a file of another kind says), with the names that most families share."""
+
+    def __init__(self, values: Mapping[str, object]) -> None:
+        inner = values.get("text_config")
+        self.values: Mapping[str, object] = {**values, **inner} if isinstance(inner, Mapping) else values
+        self.layers = required(self.values, "num_hidden_layers")
+        self.width = required(self.values, "hidden_size")
+
+    @property
+    def family(self) -> str:
+        found = self.values.get("model_type")
+        return found if isinstance(found, str) else ""
+
+    @property
+    def epsilon(self) -> float:
+        return self.number("rms_norm_eps", 1e-6)
+
+    @property
+    def activation(self) -> str:
+        found = self.values.get("hidden_act") or self.values.get("hidden_activation")
+        return found if isinstance(found, str) else "silu"
+
+    @property
+    def longest(self) -> int:
+        """How many tokens the model was made for."""
+        return int(self.number("max_position_embeddings", 2048))
+
+    def get(self, key: str) -> object:
+        return self.values.get(key)
+
+    def count(self, key: str) -> int:
+        """A whole number above 0 that has to be there."""
+        return required(self.values, key)
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        found = self.values.get(key)
+        return default if found is None else bool(found)
+
+    def number(self, key: str, default: float) -> float:
+        return as_number(self.values.get(key), key, default)
+
+    def positive(self, key: str, default: float) -> float:
+        """A number above 0. Raises :class:`FormatError` for others."""
+        found = self.number(key, default)
+        if found <= 0:
+            raise FormatError(f"the model's configuration has {key} = {found:g}; expected is a number above 0")
+        return found
+
+    def heads(self, window: int = 0, scale: float = 0.0, softcap: float = 0.0) -> Heads:
+        """The heads of attention, by the usual names. Raises :class:`FormatError` where they do not fit."""
+        count = self.count("num_attention_heads")
+        groups = int(self.number("num_key_value_heads", count))
+        size = int(self.number("head_dim", 0)) or self.width // count
+        if groups < 1 or count % groups or not 1 <= size <= LARGEST:
+            raise FormatError(f"{count} heads of {size} cannot share {groups} heads of keys and values")
+        return Heads(count, groups, size, scale, window, softcap)
+
+    @property
+    def window(self) -> int:
+        """How many keys a query sees in layers with a window; 0 where all."""
+        return int(self.number("sliding_window", 0))
+
+    def windows(self, otherwise: Callable[[int], bool]) -> list[int]:
+        """The window of every layer, 0 where there is none: as ``layer_types`` says, else where ``otherwise`` is true
+        of the layer's number."""
+        kinds = self.values.get("layer_types")
+        if isinstance(kinds, Sequence) and not isinstance(kinds, str) and len(kinds) >= self.layers:
+            local = [kind == "sliding_attention" for kind in kinds]
+        else:
+            local = [otherwise(i) for i in range(self.layers)]
+        return [self.window if local[i] else 0 for i in range(self.layers)]
+
+    def local(self, size: int) -> Rotary:
+        """Positions in layers with a window, where these have a base of their own."""
+        nested = self.values.get("rope_parameters")
+        if isinstance(nested, Mapping) and isinstance(nested.get("sliding_attention"), Mapping):
+            return rotary(self.values, size, "sliding_attention")
+        return rotary({"rope_theta": self.number("rope_local_base_freq", 10000.0)}, size)
+
+    def rotary(self, size: int, kind: str | None = None, theta: float = 10000.0, share: float = 1.0) -> Rotary:
+        """Positions of heads of ``size`` numbers, of which ``share`` are turned unless the configuration says more."""
+        for values in (self.values, self.values.get("rope_parameters")):
+            if isinstance(values, Mapping) and isinstance(found := values.get("partial_rotary_factor"), (int, float)):
+                share = float(found)
+                break
+        return rotary(self.values, int(size * share), kind, theta)
+
+
+__all__ = ["Config"]

@@ -1,0 +1,1 @@
+"""Families of models that write text, one file each."""

@@ -1,0 +1,1 @@
+"""Families with experts of which every token takes some."""
