@@ -65,7 +65,7 @@ class Answer(Generation):
             text = self.behind(0)
             self.decoder.cut(self.history, len(text) - 1)
             room = min(self.most - len(self.tokens), self.decoder.at_once(self.history)) - 1
-            draft = drafting.propose(text, room)
+            draft = drafting.propose(text, room, self.history)
             given = [*text[len(self.history.tokens) :], *draft.tokens]
             self.cost.drafted += len(draft.tokens)
             self.cost.drafting += time.perf_counter() - begin

@@ -20,10 +20,12 @@ from MNN.llm.files import open_weights
 from MNN.llm.files.adapters import read_adapter
 from MNN.llm.files.gguf.reader import parsed_once
 from MNN.llm.generation import Generation
+from MNN.llm.models.families import usual
 from MNN.llm.sampling import SamplingOptions
 from MNN.llm.sampling.grammar import Grammar
 from MNN.llm.sampling.penalties import PENALTIES
 from MNN.llm.speculation import Drafter, drafter_of
+from MNN.llm.speculation.heads import Heads, heads_of, open_heads
 from MNN.llm.text import Tokenizer, load_tokenizer
 from MNN.runtime.config import Config, processors
 from MNN.runtime.gc_pause import uninterrupted
@@ -43,6 +45,8 @@ class LanguageModel:
         self.decoder, self.tokenizer, self.config, self._source = decoder, tokenizer, config, source
         self.conversation = decoder.text()
         """What the caches hold."""
+        self.heads: Heads | None = None
+        """What was trained to draft for this model, where it was loaded with such heads."""
         self._whose: str | None = None
 
     @property
@@ -81,7 +85,8 @@ class LanguageModel:
         what else the chat template takes (``{"enable_thinking": False}``). ``logprobs``: how many of the most probable
         tokens to note for each (0: only the chosen one). ``schema``: a JSON schema that the answer fits. ``draft``:
         what proposes tokens, of which several are then computed in one run: ``"lookup"`` (what followed the last words
-        where they stood before), a smaller model with the same tokens, or a :class:`MNN.llm.speculation.Drafter`; the
+        where they stood before), ``"heads"`` (those that the model was loaded with), a smaller model with the same
+        tokens, or a :class:`MNN.llm.speculation.Drafter`; the
         answer is the one that would be written without. ``adapter``: the name of one that the model was loaded with,
         which writes it. ``sampling``: those of :class:`MNN.llm.SamplingOptions`; by
         default the most probable token is taken.
@@ -91,7 +96,7 @@ class LanguageModel:
         """
         tokens = self._tokens(messages, tools, template or {})
         wanted = self._wanted(tokens, max_tokens, stop, logprobs, schema, adapter, sampling)
-        drafter = None if draft is None else drafter_of(draft, self.tokenizer)
+        drafter = None if draft is None else drafter_of(draft, self.tokenizer, self.heads)
         return Answer(decoder=self.decoder, history=self.conversation, drafter=drafter, **wanted)
 
     def generation(
@@ -271,6 +276,7 @@ def load(
     cache_tokens: int | None = None,
     adapters: Mapping[str, str | os.PathLike[str]] | None = None,
     cache_memory: int | None = None,
+    heads: str | os.PathLike[str] | None = None,
 ) -> LanguageModel:
     """Opens a language model: a .gguf file, or a Hugging Face folder (config.json, safetensors, tokenizer.json).
 
@@ -284,18 +290,26 @@ def load(
     together may have in the caches, 32768 at least by default; memory is taken as it is used. ``adapters``: folders of
     adapters (LoRA, as PEFT saves them) by names that answers choose one with; the model's own weights stay as they are.
     ``cache_memory``: bytes of keys and values that stay in memory between steps; others lie in a file of the cache
-    folder until they are needed. Raises :class:`MNNError` where there is no model, or one that is not known or damaged,
-    and for an adapter of another model.
+    folder until they are needed. ``heads``: a folder with heads that were trained to draft for this model (EAGLE,
+    EAGLE-3 or Medusa), for answers with ``draft="heads"``. Raises :class:`MNNError` where there is no model, or one
+    that is not known or damaged, and for adapters and heads of another model.
 
     >>> llm = MNN.llm.load("SmolLM2-135M-Instruct.Q4_1.gguf")  # doctest: +SKIP
     """
     config = Config(threads=processors() if threads is None else threads, precision=precision, cache=cache)
     with parsed_once(), uninterrupted():
         opened = open_model(path)
+        files, drafting = None if heads is None else open_heads(heads), None
         if isinstance(opened, Opened):
-            decoder: Decoder = opened.decoder(
-                config, max_length, bits, activation_bits, kv_bits, cache_tokens, adapters, cache_memory
+            form = None if files is None else files.wanted(usual(opened.config).layers)
+            paged = opened.decoder(
+                config, max_length, bits, activation_bits, kv_bits, cache_tokens, adapters, cache_memory, form
             )
+            decoder: Decoder = paged
+            if files is not None and paged.max_length is not None:
+                drafting = heads_of(files, opened, config, paged.max_length, bits, activation_bits)
+        elif heads is not None:
+            raise MNNError(f"{opened.path}: folders of the official engine show no layers to heads")
         elif adapters:
             raise MNNError(
                 f"{opened.path}: adapters are merged into folders of the official engine when these are made: "
@@ -309,7 +323,9 @@ def load(
                 "cache_tokens and cache_memory"
             )
         source = opened.path if isinstance(opened, Opened) else None
-        return LanguageModel(decoder, load_tokenizer(opened.path), opened.config, source)
+        found = LanguageModel(decoder, load_tokenizer(opened.path), opened.config, source)
+        found.heads = drafting
+        return found
 
 
 def _known(sampling: Mapping[str, Any]) -> Mapping[str, Any]:

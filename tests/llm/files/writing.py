@@ -59,6 +59,7 @@ def value(item: Any, typed: bool = True) -> bytes:
 def safetensors(tensors: Mapping[str, np.ndarray], names: Mapping[str, str] | None = None) -> bytes:
     """A file. ``names``: the format's name of a tensor's numbers, where it is not numpy's."""
     known = {"f4": "F32", "f2": "F16", "f8": "F64", "i8": "I64", "i4": "I32", "i2": "I16", "i1": "I8", "u1": "U8"}
+    known["b1"] = "BOOL"
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     data = b""
     for name, array in tensors.items():

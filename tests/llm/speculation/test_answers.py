@@ -137,7 +137,7 @@ def test_lookup_proposes_what_followed() -> None:
 
 
 def test_what_cannot_draft() -> None:
-    with pytest.raises(MNNError, match="no draft 'eagle'; give 'lookup'"):
+    with pytest.raises(MNNError, match="no draft 'eagle'; give 'lookup', 'heads'"):
         drafter_of("eagle", None)  # type: ignore[arg-type]
     with pytest.raises(MNNError, match="cannot draft"):
         drafter_of(3, None)  # type: ignore[arg-type]

@@ -83,7 +83,18 @@ def command(
     with parsed_once():
         sampling = choosing(model, given)
         llm = opened(
-            model, threads, precision, max_length, bits, no_cache, activation_bits, kv_bits, None, lora, cache_memory
+            model,
+            threads,
+            precision,
+            max_length,
+            bits,
+            no_cache,
+            activation_bits,
+            kv_bits,
+            None,
+            lora,
+            cache_memory,
+            draft,
         )
     talk = Conversation(llm, sampling, system, max_tokens, drafter(draft, llm, model, threads, precision), beams)
     for path in file or []:

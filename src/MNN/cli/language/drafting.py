@@ -30,7 +30,7 @@ def measure_drafts(
     no_cache: bool, activation_bits: int | None, told: Callable[..., None],
 ) -> Drafted:  # fmt: skip
     """Times greedy answers to a question. The fastest of ``runs`` counts; one before them makes plans."""
-    llm = opened(model, threads, precision, None, bits, no_cache, activation_bits)
+    llm = opened(model, threads, precision, None, bits, no_cache, activation_bits, draft=draft)
     proposing = drafter(draft, llm, model, threads, precision)
     best: list[Drafted] = []
     for run in range(runs + 1):

@@ -28,8 +28,8 @@ KvBits = Annotated[
 Draft = Annotated[
     str,
     typer.Option(
-        help="What proposes words that are checked together: lookup (the text itself), a smaller model's path, or "
-        "layers:0-9,20-29 (the model with these layers)."
+        help="What proposes words that are checked together: lookup (the text itself), a smaller model's path, "
+        "layers:0-9,20-29 (the model with these layers), or heads:FOLDER (EAGLE, EAGLE-3 or Medusa, trained for it)."
     ),
 ]
 Lora = Annotated[
@@ -40,21 +40,23 @@ CacheMemory = Annotated[
     int | None,
     typer.Option(min=1, help="Megabytes of keys and values that stay in memory; others lie in a file meanwhile."),
 ]
+_HEADS = "heads:"
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not keep anything on disk.")]
 
 
 def opened(
     model: Path, threads: int | None, precision: str, max_length: int | None, bits: int | None, no_cache: bool,
     activation_bits: int | None, kv_bits: str = "16", cache_tokens: int | None = None, lora: list[str] | None = None,
-    cache_memory: int | None = None,
+    cache_memory: int | None = None, draft: str = "",
 ) -> LanguageModel:  # fmt: skip
-    """The model, while a spinner turns."""
+    """The model, with the heads that ``draft`` names, while a spinner turns."""
     from MNN.llm.language_model import load  # other commands start without it
 
     with progress_console().status(f"opening {model.name}"):
         return load(
             model, threads, precision, max_length, bits, not no_cache, activation_bits, bits_of_cache(kv_bits),
             cache_tokens, adapters_in(lora or []), None if cache_memory is None else cache_memory << 20,
+            draft.removeprefix(_HEADS) if draft.startswith(_HEADS) else None,
         )  # fmt: skip
 
 
@@ -78,6 +80,8 @@ def drafter(told: str, llm: LanguageModel, model: Path, threads: int | None, pre
 
     if not told:
         return None
+    if told.startswith(_HEADS):
+        return drafter_of("heads", llm.tokenizer, llm.heads)
     if told.startswith("layers:"):
         count = processors() if threads is None else threads
         return skipping(model, _numbers(told), count, precision, max_length=llm.max_length)

@@ -90,6 +90,7 @@ def command(
             cache_tokens,
             lora,
             cache_memory,
+            draft,
         )
         proposing = drafter(draft, serving, model, threads, precision)
     known = name or os.path.basename(os.path.abspath(model)).removesuffix(".gguf")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import MNNError
+from MNN.llm.engine.features import Features
 from MNN.llm.engine.paged import PagedDecoder, PagedText
 from MNN.llm.models.cache import PAGE
 from MNN.schema.arrays import read_noted, typed, write_arrays
@@ -76,6 +77,8 @@ def load_text(decoder: PagedDecoder, path: str | os.PathLike[str], model: str) -
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(path) from error
     text.tokens = [int(token) for token in tokens]
+    if text.features is not None:  # which are not kept: heads begin to draft behind this
+        text.features = Features(len(text.tokens))
     return text
 
 

@@ -22,6 +22,7 @@ from MNN.llm.files.places import find
 from MNN.llm.models.adapted.layers import STATE, AdaptedLayers
 from MNN.llm.models.cache import PAGE, CacheForm, checked_bits
 from MNN.llm.models.families import build, build_encoder, build_pairs, build_vectors, build_with, usual
+from MNN.llm.models.heads.features import FeatureForm, FeatureLayers
 from MNN.llm.models.rotary import switch
 from MNN.llm.official.folder import OfficialFolder, is_official
 from MNN.runtime.config import Config
@@ -84,10 +85,13 @@ class Opened:
         cache_tokens: int | None = None,
         adapters: Mapping[str, str | os.PathLike[str]] | None = None,
         cache_memory: int | None = None,
+        features: FeatureForm | None = None,
     ) -> PagedDecoder:
         """One ready to run. ``max_length``: tokens of a text at most, by default what the model was made for. ``bits``,
         ``activation_bits``, ``kv_bits``, ``cache_tokens``, ``adapters`` and
-        ``cache_memory``: as :func:`MNN.llm.load` has them."""
+        ``cache_memory``: as :func:`MNN.llm.load` has them; ``features``: what texts show to heads."""
+        if features is not None and adapters:
+            raise MNNError("a model is loaded with adapters or with heads that draft, not with both")
         check_bits(bits)
         row_bits = row_bits_of(config.precision, activation_bits)
         told = usual(self.config)
@@ -106,7 +110,8 @@ class Opened:
         changes = {name: read_adapter(tensors, folder) for name, folder in (adapters or {}).items()}
         columns = sum(map(rank_of, changes.values()))
         modules = sorted({module for change in changes.values() for module in change})
-        kind = ("language model", f"{bits} bits", f"rows of {row_bits} bits", repr(cache))
+        kind: tuple[str, ...] = ("language model", f"{bits} bits", f"rows of {row_bits} bits", repr(cache))
+        kind += () if features is None else (f"showing {features.name}",)
         spilling = None if cache_memory is None else Spilling(cache_memory)
 
         def session(modules: Collection[str], columns: int) -> tuple[Session, dict[str, str]]:
@@ -117,6 +122,10 @@ class Opened:
             def graph() -> Graph:
                 weights = self.weights(bits, row_bits)
                 with scratch(config.cache):
+                    if features is not None:
+                        shown = FeatureLayers(weights, cache, features)
+                        build_with(self.config, shown)
+                        return shown.graph
                     if not columns:
                         return build(self.config, weights, cache=cache).graph
                     net = AdaptedLayers(weights, cache, modules, columns)

@@ -13,12 +13,15 @@ from MNN.errors import MNNError
 from MNN.llm.engine.adapters import AdapterBank
 from MNN.llm.engine.decoder import CHUNK, Decoder, Text
 from MNN.llm.engine.embeddings import Table, embedded
+from MNN.llm.engine.features import Features
 from MNN.llm.engine.pages import PageList, PagePool
 from MNN.llm.engine.spilling import Spilling
 from MNN.llm.engine.variants import Variants
 from MNN.llm.files.adapters import Changes
 from MNN.llm.models.adapted.layers import MASK
 from MNN.llm.models.cache import PAGE, TILE, CacheForm
+from MNN.llm.models.heads.eagle import GIVEN
+from MNN.llm.models.heads.features import FEATURES
 from MNN.runtime.session import Session
 
 MOST_TEXTS = 64
@@ -35,6 +38,8 @@ class PagedText(Text):
     """A text whose keys and values lie in pages of the model's one state."""
 
     lists: list[PageList] = field(default_factory=list)
+    features: Features | None = None
+    """What a model that shows it made of the tokens."""
 
     def __del__(self) -> None:
         """Pages of a text that nobody has any more are free."""
@@ -44,11 +49,13 @@ class PagedText(Text):
 
 @dataclass
 class Work:
-    """What one text goes on by in a step. ``rows``: behind how many of the last ``tokens`` logits are wanted."""
+    """What one text goes on by in a step. ``rows``: behind how many of the last ``tokens`` logits are wanted. ``given``
+    f32 ``[tokens, width]``: what a head takes beside tokens."""
 
     text: PagedText
     tokens: Sequence[int]
     rows: int = 1
+    given: Array | None = None
 
 
 class PagedDecoder(Decoder):
@@ -93,6 +100,11 @@ class PagedDecoder(Decoder):
             self.bank = AdapterBank(session.card.facts, columns, self.model.state)
 
     @property
+    def shows(self) -> bool:
+        """Whether texts have features: the model was loaded with heads, or is one."""
+        return FEATURES in self.model.outputs
+
+    @property
     def adapters(self) -> Sequence[str]:
         return () if self.bank is None else tuple(self.bank.names)
 
@@ -134,13 +146,14 @@ class PagedDecoder(Decoder):
     def text(self, adapter: str = "") -> PagedText:
         self._check_adapter(adapter)
         lists = [PageList(pool, window) for pool, window in zip(self.pools, self._windows, strict=True)]
-        return PagedText(self.model.state, [], lists, adapter=adapter)
+        return PagedText(self.model.state, [], lists, Features() if self.shows else None, adapter=adapter)
 
     def fork(self, text: PagedText, length: int | None = None) -> PagedText:
         """Another text that goes on from the first ``length`` tokens (by default all), whose pages are shared."""
         count = len(text.tokens) if length is None else length
         lists = [one.fork(count) for one in text.lists]
-        return PagedText(text.state, text.tokens[:count], lists, adapter=text.adapter)
+        features = None if text.features is None else text.features.fork(count)
+        return PagedText(text.state, text.tokens[:count], lists, features, adapter=text.adapter)
 
     def reaches(self, text: PagedText, length: int) -> bool:
         """Whether a text can go back to so many tokens: windows have given nothing back that is needed then."""
@@ -154,6 +167,8 @@ class PagedDecoder(Decoder):
         for one in text.lists:
             one.cut(length)
         del text.tokens[length:]
+        if text.features is not None:
+            text.features.cut(length)
 
     def resume(self, text: Text, tokens: Sequence[int]) -> list[int]:
         """Goes back to what ``text`` and ``tokens`` begin with alike, and gives the tokens that are then missing, at
@@ -164,20 +179,22 @@ class PagedDecoder(Decoder):
 
     # -- running ----------------------------------------------------------------------------------------------------
 
-    def feed(self, text: Text, tokens: Sequence[int], every: bool = False) -> Array:
-        """Goes on by ``tokens`` and gives the logits behind the last one, ``[1, vocabulary]``, or behind ``every`` one.
+    def feed(self, text: Text, tokens: Sequence[int], every: bool = False, given: Array | None = None) -> Array:
+        """Goes on by ``tokens`` and gives the logits behind the last one, ``[1, vocabulary]``, or behind ``every`` one;
+        ``given``: as :class:`Work` has it.
 
         Raises :class:`MNNError` where there are none, or more than the caches may hold; the text is then as it was.
         """
         assert isinstance(text, PagedText)
         self._check(text, len(tokens))
         before, total = len(text.tokens), len(text.tokens) + len(tokens)
-        given = self._restarted(text, tokens)
+        tokens_given = self._restarted(text, tokens)
         found = []
         try:
-            for start in range(0, len(given), CHUNK):
-                part = given[start : start + CHUNK]
-                found += self._run([Work(text, part, len(part) if every else 1)], total)
+            for start in range(0, len(tokens_given), CHUNK):
+                part = tokens_given[start : start + CHUNK]
+                beside = None if given is None else given[start : start + CHUNK]
+                found += self._run([Work(text, part, len(part) if every else 1, beside)], total)
         except BaseException:
             self.cut(text, min(before, len(text.tokens)))
             raise
@@ -243,14 +260,18 @@ class PagedDecoder(Decoder):
                 feeds["length"] = np.array([total], np.int64)
             self._ask(works)
             run = self.model.run if variant is None else variant.run
-            logits: Array = run(feeds)["logits"][0]
+            made = run(feeds)
+            logits: Array = made["logits"][0]
         except BaseException:
             for work, old in zip(works, before, strict=True):
                 for one in work.text.lists:
                     one.cut(old)
             raise
-        found, at = [], 0
+        found, at, row = [], 0, 0
         for work in works:
+            if work.text.features is not None:
+                work.text.features.append(made[FEATURES][0, row : row + len(work.tokens)])
+                row += len(work.tokens)
             work.text.tokens += work.tokens
             for one in work.text.lists:
                 one.slide(len(work.text.tokens))
@@ -306,6 +327,9 @@ class PagedDecoder(Decoder):
             "rows": np.array(rows, np.int64),
             "tiles": np.array(tiles, np.int64),
         }
+        if works[0].given is not None:
+            parts = [work.given for work in works if work.given is not None]
+            feeds[GIVEN] = np.concatenate([*parts, np.zeros((extra, parts[0].shape[1]), np.float32)])[None]
         if bank is not None:
             counts = [(work.text.adapter, len(work.tokens)) for work in works]
             feeds[MASK] = bank.mask([*counts, ("", extra)])

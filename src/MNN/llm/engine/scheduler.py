@@ -234,7 +234,7 @@ class Scheduler:
             if task.drafting is None:
                 task.drafting = drafting_for(self.draft(), one.options)
             room = min(most, one.most - len(one.tokens) - 1, self.decoder.at_once(task.text) - 1)
-            asked.append((task.drafting, one.behind(0), room))
+            asked.append((task.drafting, one.behind(0), room, task.text))
         drafts = propose_all(asked)
         longer = [(task.text, tokens) for task, tokens in steps if task not in writing and task.text]
         longer += [(t.text, [0] * (1 + len(d.tokens))) for t, d in zip(writing, drafts, strict=True) if t.text]

@@ -66,6 +66,7 @@ def head(
     is wanted."""
     if net.vectors:
         return net.finish(x, "vectors")
+    x = net.before_logits(x)
     tied = config.flag("tie_word_embeddings") or f"{own}.weight" not in net.weights
     weight = net.matrix(f"{table if tied else own}.weight")
     bias = net.weight(f"{own}.bias") if f"{own}.bias" in net.weights else None

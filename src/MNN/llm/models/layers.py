@@ -91,6 +91,10 @@ class Layers(Arithmetic):
         """Makes ``types`` an input."""
         self.types = self._input("types", DType.I64, (self._batch, "sequence"))
 
+    def take(self, name: str, dtype: DType, shape: tuple[int | str, ...]) -> Value:
+        """A further input."""
+        return self._input(name, dtype, shape)
+
     def _input(self, name: str, dtype: DType, shape: tuple[int | str, ...]) -> Value:
         value = Value(name, dtype, shape)
         self.graph.inputs.append(value)
@@ -306,6 +310,10 @@ class Layers(Arithmetic):
     def picked(self, x: Value) -> Value:
         """The rows of ``x [batch, sequence, width]`` of which logits are wanted."""
         return self.gather(x, self._input("rows", DType.I64, ("count",)), axis=1)
+
+    def before_logits(self, x: Value) -> Value:
+        """What logits are made of; whoever shows it to others looks at it here."""
+        return x
 
     def finish(self, logits: Value, name: str = "logits") -> Graph:
         """The graph that gives these, or what else it is called."""

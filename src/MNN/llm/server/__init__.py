@@ -68,7 +68,7 @@ def _drafters(model: Any, draft: str | DraftModel | Drafter | None) -> Callable[
 
     if not hasattr(model, "generation"):
         raise MNNError(f"{model!r:.80} writes no text: drafts would change nothing")
-    return each_its_own(drafter_of(draft, model.tokenizer))
+    return each_its_own(drafter_of(draft, model.tokenizer, model.heads))
 
 
 def _missing(error: ImportError) -> MNNError:

@@ -2,7 +2,8 @@
 written itself (Leviathan et al. 2022, arXiv:2211.17192; Chen et al. 2023, arXiv:2302.01318).
 
 Drafters have one interface, :class:`Drafter`: n-grams of the text (:class:`Lookup`), a smaller model
-(:class:`ModelDrafter`), and the model itself without some of its layers (:func:`skipping`). :func:`drafter_of` makes
+(:class:`ModelDrafter`), the model itself without some of its layers (:func:`skipping`), and heads that were trained for
+it (:mod:`MNN.llm.speculation.heads`). :func:`drafter_of` makes
 one of what a user says.
 """
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from MNN.llm.engine.decoder import Text
 from MNN.llm.sampling import SamplingOptions
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -51,10 +52,19 @@ class Drafting:
         self.drafter, self.options = drafter, options
         self._count, self._wait, self._pause = FIRST, 0, 1
 
-    def propose(self, tokens: Sequence[int], room: int) -> Draft:
-        """How ``tokens`` may go on, by at most ``room`` tokens."""
+    def propose(self, tokens: Sequence[int], room: int, text: Text | None = None) -> Draft:
+        """How ``tokens`` may go on, by at most ``room`` tokens. ``text``: what the model that checks has read of
+        them."""
         count = self.wanted(room)
-        return self.drafter.propose(tokens, count, self.options) if count else Draft()
+        return self.ask(tokens, count, text) if count else Draft()
+
+    def ask(self, tokens: Sequence[int], count: int, text: Text | None) -> Draft:
+        """A draft of at most ``count`` tokens; heads look at the ``text`` (a method ``propose_behind``)."""
+        behind = getattr(self.drafter, "propose_behind", None)
+        if behind is not None and text is not None:
+            found: Draft = behind(text, tokens, count, self.options)
+            return found
+        return self.drafter.propose(tokens, count, self.options)
 
     def wanted(self, room: int) -> int:
         """Of how many tokens the next draft is to be, ``room`` at most. To be asked once for each."""

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from MNN.llm.engine.decoder import Decoder, Text
 from MNN.llm.engine.paged import PagedDecoder, PagedText, Work
 from MNN.llm.engine.pages import NoPagesError
 from MNN.llm.engine.texts import Texts, texts_of
-from MNN.llm.sampling import Sampler, SamplingOptions
+from MNN.llm.sampling import SamplingOptions
+from MNN.llm.speculation.choosing import SURE, Chooser
 from MNN.llm.speculation.draft import Array, Draft
 
-SURE = 0.3
-"""A draft ends where no token has this chance. It is looked at before a token is drawn: looking at what was drawn would
-change the distribution of what the check lets through."""
 _FEW = 7
 """Tokens that texts go on by together; who has more to read does so before."""
 
@@ -120,47 +116,23 @@ class _Row:
     tokens: Sequence[int]
     given: Sequence[int]
     count: int
-    sure: float
-    sampler: Sampler
-    random: np.random.Generator
-    drafted: list[int]
-    chances: list[Array]
+    chooser: Chooser
 
     @classmethod
     def of(cls, drafter: ModelDrafter, tokens: Sequence[int], count: int, options: SamplingOptions) -> _Row:
-        text, seed = drafter._begin(tokens), options.seed
-        random = np.random.Generator(np.random.PCG64(None if seed is None else [seed, len(tokens)]))
-        given = drafter._decoder.resume(text, tokens)
-        return cls(
-            drafter._decoder,
-            drafter._texts,
-            text,
-            tokens,
-            given,
-            count,
-            drafter._sure,
-            Sampler(options),
-            random,
-            [],
-            [],
-        )
+        decoder, text = drafter._decoder, drafter._begin(tokens)
+        chooser = Chooser(options, len(tokens), drafter._sure)
+        return cls(decoder, drafter._texts, text, tokens, decoder.resume(text, tokens), count, chooser)
 
     def take(self, logits: Array) -> bool:
         """Chooses a token; whether another one is to follow."""
-        greedy = self.sampler.options.greedy
-        odds = self.sampler.probabilities(logits)
-        if not greedy and odds.max() < self.sure:
+        if not self.chooser.take(logits):
             return False
-        if greedy:
-            self.drafted.append(int(odds.argmax()))
-        else:
-            self.drafted.append(int(self.random.choice(len(odds), p=odds)))
-            self.chances.append(odds)
-        self.given = self.drafted[-1:]
-        return len(self.drafted) < self.count
+        self.given = self.chooser.drafted[-1:]
+        return len(self.chooser.drafted) < self.count
 
     def draft(self) -> Draft:
-        return Draft(self.drafted, np.stack(self.chances) if self.chances else None)
+        return self.chooser.draft()
 
 
-__all__ = ["SURE", "ModelDrafter", "propose_together"]
+__all__ = ["ModelDrafter", "propose_together"]

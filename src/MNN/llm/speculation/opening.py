@@ -33,15 +33,23 @@ class Model(Protocol):
     conversation: Text
 
 
-def drafter_of(draft: str | Model | Drafter, tokenizer: Tokenizer) -> Drafter:
-    """The drafter that a user means: ``"lookup"``, another model, or one of their own.
+def drafter_of(draft: str | Model | Drafter, tokenizer: Tokenizer, heads: Drafter | None = None) -> Drafter:
+    """The drafter that a user means: ``"lookup"``, ``"heads"``, another model, or one of their own.
 
-    ``tokenizer``: of the model that checks. Raises :class:`MNNError` for other names, and for a model with others.
+    ``tokenizer``: of the model that checks; ``heads``: those that it was loaded with. Raises :class:`MNNError` for
+    other names, and for a model with others.
     """
     if draft == "lookup":
         return Lookup()
+    if draft == "heads":
+        if heads is None:
+            raise MNNError(
+                "the model was loaded without heads that draft; name their folder, load(path, heads=FOLDER) or "
+                "--draft heads:FOLDER"
+            )
+        return heads
     if isinstance(draft, str):
-        raise MNNError(f"there is no draft {draft!r}; give 'lookup', or a model that was loaded")
+        raise MNNError(f"there is no draft {draft!r}; give 'lookup', 'heads', or a model that was loaded")
     if isinstance(draft, Drafter):
         return draft
     if not hasattr(draft, "decoder"):

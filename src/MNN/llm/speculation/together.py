@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from MNN.errors import MNNError
+from MNN.llm.engine.decoder import Text
 from MNN.llm.sampling import SamplingOptions
 from MNN.llm.speculation.draft import MOST, Draft, Drafter, Drafting
 from MNN.llm.speculation.model import ModelDrafter, propose_together
@@ -32,18 +33,19 @@ def drafting_for(drafter: Drafter, options: SamplingOptions) -> Drafting:
     return Drafting(drafter, options if options.seed is None else replace(options, temperature=0.0))
 
 
-def propose_all(asked: Sequence[tuple[Drafting, Sequence[int], int]]) -> list[Draft]:
-    """For each of several texts how it may go on: its drafts, its tokens, and by how many tokens at most."""
+def propose_all(asked: Sequence[tuple[Drafting, Sequence[int], int, Text]]) -> list[Draft]:
+    """For each of several texts how it may go on: its drafts, its tokens, by how many tokens at most, and what the
+    model has read."""
     drafts = [Draft() for _ in asked]
     together = []
-    for place, (drafting, tokens, room) in enumerate(asked):
+    for place, (drafting, tokens, room, text) in enumerate(asked):
         count = drafting.wanted(room)
         if not count:
             continue
         if isinstance(drafting.drafter, ModelDrafter):
             together.append((place, (drafting.drafter, tokens, count, drafting.options)))
         else:
-            drafts[place] = drafting.drafter.propose(tokens, count, drafting.options)
+            drafts[place] = drafting.ask(tokens, count, text)
     found = propose_together([one for _, one in together])
     for (place, _), draft in zip(together, found, strict=True):
         drafts[place] = draft

@@ -29,7 +29,7 @@ def baichuan(config: Config, net: Layers) -> Graph:
         y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
         mlp = f"{at}.mlp"
         x = net.add(x, net.gated(y, f"{mlp}.gate_proj", f"{mlp}.up_proj", f"{mlp}.down_proj", config.activation))
-    x = net.rms_norm(net.picked(x), "model.norm", config.epsilon)
+    x = net.before_logits(net.rms_norm(net.picked(x), "model.norm", config.epsilon))
     weight = net.weights["lm_head.weight"]
     if config.number("vocab_size", 0) == _SECOND or config.flag("norm_head"):
         rows = net.weight("lm_head.weight")
