@@ -119,3 +119,51 @@ def attention(rng: Rng, name: str) -> Any:
 def einsum_dense(rng: Rng) -> Any:
     layer = layers.EinsumDense("abc,cde->abde", (None, 3, 2), bias_axes=pick(rng, None, "de"), activation="relu")
     return chain(keras.Input((4, 5)), layer)
+
+
+@family("MaskedMerge")
+def masked_merge(rng: Rng) -> Any:
+    """Sequences of two lengths joined by every layer that joins: each has its own rule for steps that do not count."""
+    words = [keras.Input((6,), dtype="int32") for _ in range(2)]
+    plain = keras.Input((6, 4))
+    embedding = layers.Embedding(3, 4, mask_zero=True)
+    both = [embedding(w) for w in words]
+    kinds = (layers.Multiply, layers.Maximum, layers.Minimum, layers.Add, layers.Subtract, layers.Average)
+    found = [layers.GlobalAveragePooling1D()(kind()(both)) for kind in kinds]
+    found += [kind()([both[0], plain]) for kind in kinds]
+    return keras.Model([*words, plain], found)
+
+
+@family("MaskedStates")
+def masked_states(rng: Rng) -> Any:
+    """A layer that is given first states is not handed the mask of its sequence, but what follows it is."""
+    words = [keras.Input((6,), dtype="int32") for _ in range(2)]
+    embedding = layers.Embedding(3, 4, mask_zero=True)
+    _, *states = layers.LSTM(4, return_state=True)(embedding(words[0]))
+    second = layers.LSTM(4, return_sequences=True)(embedding(words[1]), initial_state=states)
+    both = layers.Bidirectional(layers.GRU(4, return_sequences=True))(second, initial_state=states)
+    return keras.Model(words, [second, layers.GRU(3)(second), layers.GlobalAveragePooling1D()(both)])
+
+
+@family("MaskedSoftmax")
+def masked_softmax(rng: Rng) -> Any:
+    """Also where a mask leaves nothing of an axis."""
+    x = keras.Input((3, 3))
+    mask = x > 0.5
+    return keras.Model(x, [layers.Softmax(axis)(x, mask=mask) for axis in (-1, 1, [1, 2])])
+
+
+@family("ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D")
+def convolutional(rng: Rng, name: str) -> Any:
+    rank = int(name[-2])
+    strides, dilation = pick(rng, (1, 1), (1, 1), (2, 1), (1, 2))
+    given = keras.Input((None if rng.integers(2) else 4, *(some(rng, 4, 7) for _ in range(rank)), 2))
+    layer = getattr(layers, name)
+    options = {key: value for key, value in recurrent_options(rng, name).items() if key != "return_sequences"}
+    sizes = [some(rng, 1, 3) for _ in range(rank)]
+    first = layer(
+        3, sizes, strides, pick(rng, "same", "valid"), dilation_rate=dilation, return_sequences=True,
+        return_state=True, **options,
+    )  # fmt: skip
+    steps, *states = first(given)
+    return keras.Model(given, [steps, layer(3, 2, padding="same")(steps, initial_state=states)])

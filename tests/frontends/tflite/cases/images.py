@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tests.frontends.tflite.cases.draw import Case, Draw, family
 from tests.frontends.tflite.cases.elementwise import ACTIVATIONS
 
@@ -68,15 +70,25 @@ def conv_3d(d: Draw) -> Case:
     return d.case(y)
 
 
-@family("TRANSPOSE_CONV")
-def transpose_conv(d: Draw) -> Case:
+@family("TRANSPOSE_CONV", "TRANSPOSE_CONV computed size")
+def transpose_conv(d: Draw, name: str) -> Case:
     kernel, strides = [d.int(1, 4) for _ in range(2)], [d.int(1, 3) for _ in range(2)]
     padding, given = d.one(["SAME", "VALID"]), [d.int(2, 5) for _ in range(2)]
     inputs, outputs = d.int(1, 4), d.int(1, 4)
     same = padding == "SAME"
     made = [n * s if same else (n - 1) * s + max(k, s) for n, s, k in zip(given, strides, kernel, strict=True)]
-    shape, w = d.g.const([1, *made, outputs], "int32"), d.g.const(d.array([outputs, *kernel, inputs]))
-    operands = [shape, w, d.input([1, *given, inputs])] + ([d.g.const(d.array([outputs]))] if d.flag() else [])
+    x, w = d.input([1, *given, inputs]), d.g.const(d.array([outputs, *kernel, inputs]))
+    shape = d.g.const([1, *made, outputs], "int32")
+    if "computed" in name:  # as converters write it for a batch of any size
+        all_sizes = d.g.made("SHAPE", [x], [4], "INT32", "ShapeOptions", out_type="INT32")
+        bounds = [d.g.const([n], "int32") for n in (0, 1, 1)]
+        batch = d.g.made(
+            "STRIDED_SLICE", [all_sizes, *bounds], [], "INT32", "StridedSliceOptions", begin_mask=0, end_mask=0,
+            ellipsis_mask=0, new_axis_mask=0, shrink_axis_mask=1,
+        )  # fmt: skip
+        others = [d.g.const(np.int32(n)) for n in (*made, outputs)]
+        shape = d.g.made("PACK", [batch, *others], [4], "INT32", "PackOptions", values_count=4, axis=0)
+    operands = [shape, w, x] + ([d.g.const(d.array([outputs]))] if d.flag() else [])
     y = d.g.made(
         "TRANSPOSE_CONV", operands, [1, *made, outputs], "FLOAT32", "TransposeConvOptions", padding=padding,
         stride_h=strides[0], stride_w=strides[1], version=3,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from MNN.frontends.common.expressions import binary, clamp, unary
+import numpy as np
+
+from MNN.frontends.common.expressions import binary, clamp, select, unary
 from MNN.frontends.keras.context import KerasContext
 from MNN.frontends.keras.node import KerasNode
 from MNN.frontends.keras.part import Part, described, part_of
 from MNN.frontends.keras.registry import Config, keras_layer, keras_op, table
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
 _Function = Callable[[KerasContext, Value], Value]
@@ -204,11 +207,16 @@ def softmax_layer(ctx: KerasContext, node: KerasNode) -> Value:
     x, axis = node.input(0), node.get("axis", -1)
     mask = node.tensor_kwarg("mask") or (node.inputs[1] if len(node.inputs) > 1 else None)
     if mask is not None:
+        if mask.dtype is not DType.BOOL:
+            mask = ctx.op("BinaryOp", ctx.cast(mask, DType.F32), ctx.const(np.float32(0.5)), opType="GREATER")
+            mask.dtype = DType.BOOL
         x = masked_scores(ctx, x, mask)
     axes = [axis] if isinstance(axis, int) else [int(a) for a in axis]
-    if len(axes) == 1:
-        return ctx.op("Softmax", x, axis=axes[0])
-    return over_axes(ctx, x, axes)
+    y = ctx.op("Softmax", x, axis=axes[0]) if len(axes) == 1 else over_axes(ctx, x, axes)
+    y.dtype = x.dtype
+    if mask is None or ctx.of_old:
+        return y
+    return select(ctx, mask, y, ctx.const_like(0, y))  # also where all of an axis is masked
 
 
 def over_axes(ctx: KerasContext, x: Value, axes: list[int]) -> Value:

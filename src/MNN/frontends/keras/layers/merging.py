@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from MNN.errors import FormatError
-from MNN.frontends.common.expressions import binary, unary
+from MNN.frontends.common.expressions import binary, select, unary
 from MNN.frontends.keras.context import KerasContext
 from MNN.frontends.keras.node import KerasNode
 from MNN.frontends.keras.registry import keras_layer
@@ -30,14 +30,58 @@ def merge(ctx: KerasContext, node: KerasNode) -> Value:
     if not inputs:
         raise FormatError(f"{node.where}: it has no inputs")
     rank = max(ctx.sizes(v, node.where) for v in inputs)
-    out = _raised(ctx, inputs[0], rank)
-    for other in inputs[1:]:
-        out = binary(ctx, _KINDS[node.op], out, _raised(ctx, other, rank))
+    raised = [_raised(ctx, v, rank) for v in inputs]
+    # inputs that got axes have lost their masks by then
+    own = [m if len(v.shape or ()) == rank else None for v, m in zip(inputs, node.masks, strict=True)]
+    if ctx.of_old or not any(m is not None for m in own) or node.op not in ("Multiply", "Maximum", "Minimum"):
+        out = raised[0]
+        for other in raised[1:]:
+            out = binary(ctx, _KINDS[node.op], out, other)
+    elif node.op == "Multiply":
+        out = _masked_product(ctx, raised, own)
+    else:
+        out = _masked_extreme(ctx, _KINDS[node.op], raised, own)
     if node.op == "Average":
         out = binary(ctx, "REALDIV", out, len(inputs))
     masks = [m for m in node.masks if m is not None]
     if masks and len(masks) == len(inputs):
         ctx.masks[out] = _joined(ctx, masks, "LOGICALOR")
+    return out
+
+
+def _masked_product(ctx: KerasContext, inputs: Sequence[Value], masks: Sequence[Value | None]) -> Value:
+    """A step that does not count is a factor of 1; one that counts nowhere gives 0, as Keras 3 has it."""
+    factors = [
+        x if mask is None else _chosen(ctx, mask, x, ctx.const_like(1, x))
+        for x, mask in zip(inputs, masks, strict=True)
+    ]
+    out = factors[0]
+    for factor in factors[1:]:
+        out = binary(ctx, "MUL", out, factor)
+    known = [m for m in masks if m is not None]
+    if len(known) == len(masks):
+        out = _chosen(ctx, _joined(ctx, known, "LOGICALOR"), out, ctx.const_like(0, out))
+    return out
+
+
+def _masked_extreme(ctx: KerasContext, kind: str, inputs: Sequence[Value], masks: Sequence[Value | None]) -> Value:
+    """A step that does not count in one of two is what it is in the other, as Keras 3 has it."""
+    out, out_mask = inputs[0], masks[0]
+    for x, mask in zip(inputs[1:], masks[1:], strict=True):
+        if mask is not None:
+            x = _chosen(ctx, mask, x, out)
+        if out_mask is not None:
+            out = _chosen(ctx, out_mask, out, x)
+        both = mask is not None and out_mask is not None
+        out_mask = _joined(ctx, [m for m in (out_mask, mask) if m is not None], "LOGICALOR") if both else None
+        out = binary(ctx, kind, out, x)
+    return out
+
+
+def _chosen(ctx: KerasContext, mask: Value, x: Value, other: Value) -> Value:
+    """``x`` at steps that count, ``other`` at those that do not."""
+    out = select(ctx, ctx.op("Unsqueeze", mask, squeezeDims=[-1]), x, other)
+    out.dtype = x.dtype
     return out
 
 

@@ -25,7 +25,7 @@ _ACTIVATIONS = {
 _CELLS = ("LSTM", "GRU", "SimpleRNN")
 
 
-def _cell_names(config: Config) -> Sequence[str]:
+def cell_variables(config: Config) -> Sequence[str]:
     return ["kernel", "recurrent_kernel", *(["bias"] if config.get("use_bias", True) else [])]
 
 
@@ -205,11 +205,21 @@ def given_to(ctx: KerasContext, node: KerasNode, states: int) -> Run:
     inputs = node.inputs
     first = tensors(node.kwargs.get("initial_state"))
     x, extra = inputs[0], inputs[1:]
-    mask = node.tensor_kwarg("mask") or (node.masks[0] if node.masks else None)
+    mask = node.tensor_kwarg("mask")
+    if mask is None and node.masks and (ctx.of_old or not (first or extra)):
+        # Keras 3 hands the sequence's mask on by itself only where the sequence is the one argument
+        mask = node.masks[0]
     listed: list[Value | None] = [*(first or extra)]
     if listed and len(listed) != states:
         raise FormatError(f"{node.where}: {len(listed)} first states, expected {states}")
     return Run(x, mask, listed or [None] * states)
+
+
+def pass_mask(ctx: KerasContext, node: KerasNode, given: Run, out: Value) -> None:
+    """All steps' outputs have the mask of the sequence, also where the layer was not handed it."""
+    mask = given.mask or (node.masks[0] if node.masks else None)
+    if mask is not None:
+        ctx.masks[out] = mask
 
 
 def state_count(cell: Part) -> int:
@@ -257,8 +267,8 @@ def _layer(ctx: KerasContext, node: KerasNode) -> list[Value]:
         found = _turned(ctx, out) if first else out
     else:
         found = _last_output(ctx, node, run, out, states)
-    if given.mask is not None and node.bool_attr("return_sequences"):
-        ctx.masks[found] = given.mask
+    if node.bool_attr("return_sequences"):
+        pass_mask(ctx, node, given, found)
     return [found, *states] if node.bool_attr("return_state") else [found]
 
 
@@ -276,7 +286,7 @@ def _last_output(ctx: KerasContext, node: KerasNode, given: Run, out: Value, sta
     return states[-state_count((node.part.child("cell").inside or [node.part.child("cell")])[-1])]
 
 
-@keras_layer("LSTMCell", "GRUCell", "SimpleRNNCell", variables=_cell_names)
+@keras_layer("LSTMCell", "GRUCell", "SimpleRNNCell", variables=cell_variables)
 def lone_cell(ctx: KerasContext, node: KerasNode) -> Value:
     raise node.unsupported("a cell by itself", "put it into an RNN layer")
 

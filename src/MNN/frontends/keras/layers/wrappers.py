@@ -7,7 +7,7 @@ from typing import Any
 
 from MNN.frontends.common.expressions import binary
 from MNN.frontends.keras.context import KerasContext
-from MNN.frontends.keras.layers.recurrent import Run, given_to, last_step, run_layer, state_count
+from MNN.frontends.keras.layers.recurrent import Run, given_to, last_step, pass_mask, run_layer, state_count
 from MNN.frontends.keras.node import KerasNode
 from MNN.frontends.keras.registry import Config, keras_layer
 from MNN.ir.dtype import DType
@@ -80,8 +80,8 @@ def bidirectional(ctx: KerasContext, node: KerasNode) -> list[Value]:
         turned.dtype, turned.shape = outs[1].dtype, outs[1].shape
         outs[1] = turned
     found = _merged(ctx, node, outs)
-    if given.mask is not None and sequences:
-        ctx.masks[found[0]] = given.mask
+    if sequences:
+        pass_mask(ctx, node, given, found[0])
     return [*found, *states] if bool(parts[0].config.get("return_state")) else found
 
 

@@ -123,16 +123,16 @@ def _placed(
 ) -> tuple[list[Value], dict[str, object]]:
     """How the output lies over what is scattered: an operand with its sizes, or pads; those at the begin are of the
     convolution from the output to the input, and what is left over is at the end."""
-    sizes, count = ctx.constant_ints(node.optional(0)), len(kernel)
+    sizes, count = ctx.model.shape_inference.ints(node.input(0)), len(kernel)
     given = None if x.shape is None else x.shape[2:]
-    if sizes is None or given is None or not all(isinstance(d, int) for d in given):
-        if pad_mode(node) == "VALID":
-            return [], {"padMode": "VALID"}
-        return [node.input(0)], {"padMode": "SAME", "hasOutputShape": True}
-    if len(sizes) != count + 2:
+    if sizes is not None and len(sizes) != count + 2:
         raise node.malformed(f"an output of sizes {sizes}")
+    spatial = [d for d in (sizes or ())[1:-1] if isinstance(d, int)]
+    if len(spatial) != count or given is None or not all(isinstance(d, int) for d in given):
+        # with VALID nothing is cut off, so that SAME, which puts what is missing behind, is right for both
+        return [node.input(0)], {"padMode": "SAME", "hasOutputShape": True}
     begins, ends = [], []
-    for n, out, k, s, d in zip(given, sizes[1:-1], kernel, strides, dilations, strict=True):
+    for n, out, k, s, d in zip(given, spatial, kernel, strides, dilations, strict=True):
         span = (k - 1) * d + 1
         windows = -(-out // s) if pad_mode(node) == "SAME" else (out + s - span) // s
         begins.append(max((windows - 1) * s + span - out, 0) // 2)
