@@ -17,6 +17,8 @@ from tests.export_env import python
 from tests.train.networks import Language, Small
 
 STEPS, BATCH, LENGTH, COUNT = 200, 16, 24, 30
+BEGINS = (25, 50, 75, 100, 125, 150)
+"""Batches that come first in further runs in bf16."""
 ROOT = Path(__file__).parents[2]
 
 
@@ -45,7 +47,7 @@ def curves(tmp_path_factory):
     MNN.nn.seed(1)
     models = {"cnn": Small(), "language": Language(COUNT, LENGTH, 32)}
     (x, y), text = _images(), _texts()
-    given = {"cnn/x": x, "cnn/y": y, "language/x": text}
+    given = {"cnn/x": x, "cnn/y": y, "language/x": text, "begins": np.array(BEGINS)}
     begins = {}
     for name, model in models.items():
         model.train(True)
@@ -57,8 +59,10 @@ def curves(tmp_path_factory):
     with np.load(folder / "torch.npz") as file:
         wanted = {name: file[name] for name in file.files}
     own = {}
-    for name, kind in [*itertools.product(models, ("high", "low")), ("cnn", "quantized")]:
-        precision = "low" if kind == "low" else "high"
+    runs = [("cnn", str(begin)) for begin in BEGINS]
+    for name, kind in [*itertools.product(models, ("high", "low")), ("cnn", "quantized"), *runs]:
+        begin = int(kind) if kind.isdigit() else 0
+        precision = "low" if kind == "low" or begin else "high"
         MNN.nn.seed(1)
         model = Small() if name == "cnn" else Language(COUNT, LENGTH, 32)
         model.train(True)
@@ -71,14 +75,15 @@ def curves(tmp_path_factory):
         else:
             optimizer = MNN.optim.AdamW(model, 3e-3, weight_decay=0.01, precision=precision)
         losses = []
-        for k in range(STEPS):
+        for k in np.roll(range(STEPS), -begin):
             taken, target = (x[k], y[k]) if name == "cnn" else (text[k, :, :-1], text[k, :, 1:])
             loss = MNN.nn.loss.softmax_cross_entropy(
                 model(MNN.expr.const(taken, list(taken.shape), dtype=element_type(taken))), target
             )
             optimizer.step(loss)
             losses.append(float(loss.read()))
-        own[{"high": name, "low": f"{name}_low", "quantized": kind}[kind]] = np.array(losses)
+        known = {"high": name, "low": f"{name}_low", "quantized": kind}
+        own[known.get(kind, f"run{kind}_low")] = np.array(losses)
     return own, wanted
 
 
@@ -126,7 +131,16 @@ def test_losses_on_quantised_numbers(curves):
 
 @pytest.mark.parametrize("name", ["cnn", "language"])
 def test_losses_in_bf16_are_as_near_as_autocast(curves, name):
-    """Rounding makes another run of it: ours leaves the losses of f32 hardly further than torch's autocast does."""
-    own, autocast, exact = (smooth(c) for c in (curves[0][f"{name}_low"], curves[1][f"{name}_low"], curves[1][name]))
-    assert np.abs(own - exact).max() < max(1.25 * np.abs(autocast - exact).max(), 0.02 * exact[0])
-    assert own[-1] < 0.7 * own[0]
+    """Rounding makes another run of it: ours leave the losses of f32 hardly further than torch's autocast does. Of the
+    one with batch normalisation, where single runs differ by two and more, that is said of the mean of several."""
+    runs = [(f"{name}_low", name)] + [(f"run{b}_low", f"run{b}") for b in BEGINS if name == "cnn"]
+    own, autocast, exact = ([smooth(c[run]) for run in names] for c, names in _of(curves, runs))
+    ours, theirs = (np.mean([np.abs(a - b).max() for a, b in zip(c, exact, strict=True)]) for c in (own, autocast))
+    assert ours < max(1.25 * theirs, 0.02 * exact[0][0])
+    assert all(c[-1] < 0.7 * c[0] for c in own)
+
+
+def _of(curves, runs):
+    """Ours and torch's in bf16, and torch's in f32, with the names of the runs."""
+    low, high = zip(*runs, strict=True)
+    return (curves[0], low), (curves[1], low), (curves[1], high)

@@ -1,7 +1,7 @@
 """Runs where torch is: ``python -m tests.train.torch_curves GIVEN.npz RESULTS.npz``.
 
 Trains the networks of ``test_curves`` from weights that are given, in fp32 and by autocast to bf16, and writes the
-losses of all steps; the one of pictures also as quantisation-aware training has it."""
+losses of all steps; the one of pictures also from other batches on, and as quantisation-aware training has it."""
 
 import sys
 from functools import partial
@@ -20,8 +20,9 @@ def parameters(given, prefix):
     return [torch.nn.Parameter(torch.from_numpy(given[n].copy())) for n in names]
 
 
-def cnn(given, low, quantized=False):
-    """``quantized``: the convolutions see numbers in the steps of 8 bits, with straight-through gradients."""
+def cnn(given, low, quantized=False, begin=0):
+    """``begin``: the batch that comes first. ``quantized``: the convolutions see numbers in the steps of 8 bits, with
+    straight-through gradients."""
 
     def convolution(x, w, b):
         if quantized:
@@ -35,7 +36,7 @@ def cnn(given, low, quantized=False):
     p = parameters(given, "cnn")
     mean, variance = torch.zeros(8), torch.ones(8)
     optimizer = torch.optim.SGD(p, 0.05, momentum=0.9, weight_decay=1e-4)
-    x, y = torch.from_numpy(given["cnn/x"]), torch.from_numpy(given["cnn/y"])
+    x, y = (torch.from_numpy(np.roll(given[f"cnn/{name}"], -begin, 0)) for name in "xy")
 
     def loss(k):
         with torch.autocast("cpu", torch.bfloat16, enabled=low):
@@ -81,7 +82,12 @@ def main(source, target):
         kinds = {"cnn": cnn, "language": language}
         exact = {name: np.array(list(make(given, False))) for name, make in kinds.items()}
         low = {f"{name}_low": np.array(list(make(given, True))) for name, make in kinds.items()}
-        np.savez(target, **exact, **low, quantized=np.array(list(cnn(given, False, True))))
+        runs = {
+            f"run{begin}{kind}": np.array(list(cnn(given, bool(kind), begin=begin)))
+            for begin in given["begins"]
+            for kind in ("", "_low")
+        }
+        np.savez(target, **exact, **low, **runs, quantized=np.array(list(cnn(given, False, True))))
 
 
 if __name__ == "__main__":

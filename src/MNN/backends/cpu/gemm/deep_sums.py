@@ -27,7 +27,7 @@ _WORTH = 1.5
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a product's sums: its taps, steps of each, rows of B in front of it, and what becomes of its sums."""
+    """A part of a product's sums: its taps, values of each, rows of B in front of it, and what becomes of its sums."""
 
     taps: np.ndarray
     k: int
@@ -41,13 +41,14 @@ def whole(product: Product) -> Part:
     return Part(product.taps, product.k, 0, product.c, product.epilogue)
 
 
-def parts(e: Emitter, product: Product, nr: int) -> list[Part]:
-    """The parts of sums in f32 with panels of ``nr`` columns; all sizes are known."""
-    steps = product.taps.size * product.k
+def parts(e: Emitter, product: Product, nr: int, group: int = 1) -> list[Part]:
+    """The parts of sums in f32 with panels of ``nr`` columns, ``group`` neighbours being summed at once; all sizes are
+    known."""
+    steps = product.taps.size * -(-product.k // group)
     most = e.target.l2_bytes // _SHARE // (nr * DType.F32.size)
     if steps <= _WORTH * most:
         return [whole(product)]
-    cuts = _cut(product.taps, product.k, -(-steps // most))
+    cuts = _cut(product.taps, product.k, -(-steps // most), group)
     last = len(cuts) - 1
     between = _between(e, product)
     adding = ("mn", between)
@@ -63,15 +64,21 @@ def parts(e: Emitter, product: Product, nr: int) -> list[Part]:
     return found
 
 
-def _cut(taps: np.ndarray, k: int, count: int) -> list[tuple[np.ndarray, int, int]]:
-    """Taps, steps of each and rows of B before them, of ``count`` or more parts: of several taps, or of one."""
+def _cut(taps: np.ndarray, k: int, count: int, group: int) -> list[tuple[np.ndarray, int, int]]:
+    """Taps, values of each and rows of B (of groups) before them, of ``count`` or more parts: of several taps, or of
+    one."""
+    lines = -(-k // group)
     if taps.size >= count:
         shares = np.array_split(taps, count)
         starts = np.cumsum([0, *(len(s) for s in shares)])
-        return [(share, k, int(start) * k) for share, start in zip(shares, starts, strict=False)]
-    pieces = np.array_split(np.arange(k), -(-count // taps.size))
+        return [(share, k, int(start) * lines) for share, start in zip(shares, starts, strict=False)]
+    pieces = np.array_split(np.arange(lines), -(-count // taps.size))
     return [
-        (taps[i : i + 1] + int(piece[0]), len(piece), i * k + int(piece[0]))
+        (
+            taps[i : i + 1] + group * int(piece[0]),
+            min(group * len(piece), k - group * int(piece[0])),
+            i * lines + int(piece[0]),
+        )
         for i in range(taps.size)
         for piece in pieces
     ]

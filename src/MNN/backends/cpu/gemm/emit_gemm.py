@@ -118,7 +118,7 @@ def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile | None) -> 
     else:
         b_ref, ldb, panel, b_batch = (weights.packed if constant else weights.plain)(e, nr, n_batch, a.dtype)
     cut = packed and not constant and acc is DType.F32
-    for part in parts(e, product, nr) if cut else [whole(product)]:
+    for part in parts(e, product, nr, weights.group) if cut else [whole(product)]:
         c, epilogue, steps = part.c, part.epilogue, part.taps.size * -(-room_of(part.k) // weights.group)
         body, finished = epilogue.body, WIDE.get(acc, acc)
         if body is None and finished is not c.dtype:
@@ -176,7 +176,7 @@ def _packs_each_run(e: Emitter, product: Product, weights: Weights, target: Targ
     it for itself. With open sizes it is not: one kernel is for all of them.
     """
     sizes = product.m, product.n, product.k, product.batches
-    if e.collecting or e.options.open_sizes or weights.group != 1 or any(isinstance(s, OpenSize) for s in sizes):
+    if e.collecting or e.options.open_sizes or weights.group > DOT2 or any(isinstance(s, OpenSize) for s in sizes):
         return False
     place = e.place(weights.tensor)
     if place.buffer.nbytes == 0:  # a stand-in, see emit.packing

@@ -11,9 +11,13 @@ from MNN.backends.cpu.codegen.tables import batch_record
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.loops.emit_elementwise import emit_fill
+from MNN.backends.cpu.packing.bf16 import Part, pack_dot2, pair_steps
+from MNN.backends.cpu.packing.filters import columns_innermost
 from MNN.backends.cpu.packing.weights import Weights, matrix_starts
+from MNN.backends.cpu.products.dot import DOT2
 from MNN.compiler import strides as st
 from MNN.compiler.layout import natural
+from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.shape import elements
 
@@ -57,6 +61,8 @@ def _copy_panels(e: Emitter, tensor: Tensor, n: int, place: Place, packed: Buffe
 def pack_each_run(e: Emitter, weights: Weights, nr: int, n_batch: int) -> tuple[Ref, int, int, np.ndarray]:
     """Address, ldb, panel and batch offsets of a right side that is computed at run time, copied into panels of ``nr``
     columns (:func:`MNN.backends.cpu.products.register_tiles.pack_b`) by commands in front of the product."""
+    if weights.group == DOT2:
+        return _pack_pairs_each_run(e, weights, nr, n_batch)
     tensor, place = weights.tensor, e.place(weights.tensor)
     rows: tuple[int, ...]
     row_steps: tuple[int, ...]
@@ -86,6 +92,38 @@ def pack_each_run(e: Emitter, weights: Weights, nr: int, n_batch: int) -> tuple[
         emit_fill(e, 0, rest, (*outer, k, panels * nr - n), tensor.dtype)
     groups_of = 0 if weights.conv is None else weights.conv[3]
     return Ref(packed, 0), nr, k * nr, matrix_starts(e, tensor, groups_of, weights.outer, size, n_batch)
+
+
+def _pack_pairs_each_run(e: Emitter, weights: Weights, nr: int, n_batch: int) -> tuple[Ref, int, int, np.ndarray]:
+    """The same in pairs of neighbouring bf16 along the sum."""
+    tensor = weights.tensor
+    if weights.conv is None:
+        place = e.in_order(tensor, natural(tensor.rank), lambda pl: pl.strides[-1] == 1)
+        *outer, k, n = tensor.shape
+        *lead, channel, column = place.strides
+        taps = [(1, 0)]
+    else:
+        place = columns_innermost(e, tensor)
+        kernel, k, n, groups = weights.conv
+        column, channel, *steps = place.strides
+        outer, lead, taps = [groups], [n * column], list(zip(kernel, steps, strict=True))
+    panels, whole = -(-n // nr), n // nr
+    depth = pair_steps(weights.run, elements([count for count, _ in taps]) * k // weights.run)
+    size = panels * depth * nr
+    packed = e.allocate(DType.BF16, (elements(outer), DOT2 * size), (0, 1)).buffer
+    ahead = [size * s for s in st.dense(outer, natural(len(outer)))]
+    batches = list(zip(outer, lead, ahead, strict=True))
+    parts: list[Part] = []
+    for first, count, width in ((0, whole, nr), (whole, panels - whole, n - whole * nr)):
+        axes = [*batches, (count, nr * column, depth * nr), (width, column, 1)]
+        parts.append((first * nr * column, first * depth * nr, axes))
+    pack_dot2(e, place, DType.BF16, Place(packed, 0, ()), parts, (k, channel), taps, weights.run, nr)
+    if whole < panels:
+        rest = Place(packed, whole * depth * nr + n - whole * nr, (*ahead, nr, 1))
+        emit_fill(e, 0, rest, (*outer, depth, panels * nr - n), DType.U32)
+    groups_of = 0 if weights.conv is None else weights.conv[3]
+    starts = matrix_starts(e, tensor, groups_of, weights.outer, DOT2 * size, n_batch)
+    return Ref(packed, 0), DOT2 * nr, DOT2 * depth * nr, starts
 
 
 def with_packed(e: Emitter, command: Command, tensor: Tensor, imagined: Place, place: Place) -> Command | None:

@@ -95,11 +95,15 @@ class Weights:
             for first, count, width in ((0, whole, nr), (whole, panels - whole, n - whole * nr)):
                 axes = [(batches, n * k, size // group), (count, nr * column, high * nr), (width, column, 1)]
                 parts.append((first * nr * column, (first * high + head) * nr, axes))
-            channels, every_tap = (per_tap, channel_step), (taps, tap_step)
+            channels = per_tap, channel_step
             if group == DOT2:
-                pack_dot2(e, base, self.tensor.dtype, buffer, parts, channels, every_tap, self.run, nr)
+                joined = self.run // per_tap
+                all_taps = [(taps // joined, joined * tap_step), (joined, tap_step)]
+                with e.collect() as commands:
+                    pack_dot2(e, base, self.tensor.dtype, Place(buffer, 0, ()), parts, channels, all_taps, self.run, nr)
+                buffer.setup += commands
             else:
-                inner = [(*channels, nr), (*every_tap, per_tap * nr)]
+                inner = [(*channels, nr), (taps, tap_step, per_tap * nr)]
                 for begin, into, outer_axes in parts:
                     shape, frm, to = zip(*outer_axes, *inner, strict=True)
                     e.copy_once(Place(base.buffer, begin, frm), Place(buffer, into, to), shape, self.dtype)

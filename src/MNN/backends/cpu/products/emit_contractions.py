@@ -22,8 +22,9 @@ from MNN.compiler.fuse import Group
 from MNN.compiler.layout import channels_last, natural
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
+from MNN.ir.prims import Tensor
 from MNN.ir.shape import elements
-from MNN.ir.traced import room_of
+from MNN.ir.traced import OpenSize, room_of
 
 
 @emits(p.Conv, rank=1)
@@ -36,7 +37,7 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
         return False
     out = fused.root.outputs[0]
     shape = out.shape
-    x, w, group = multiplied(e, x, w, w.const is not None, elements(shape) // shape[1])
+    x, w, group = multiplied(e, x, w, w.const is not None or _packed_in_pairs(e, x, w), elements(shape) // shape[1])
     alone, kernel = w, w.shape[2:]
     w, groups = merged(e, x, w, prim.groups)
     per_in, per_out = w.shape[1], w.shape[0] // groups
@@ -143,6 +144,12 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     work = Contraction(prim, "GEMM", signature, product, weights)
     e.choose(signature, candidates(e, work, settled), shape_of_work, m)
     return store_back(e, out, result)
+
+
+def _packed_in_pairs(e: Emitter, x: Tensor, w: Tensor) -> bool:
+    """Whether filters that are computed at run time can be packed in pairs of bf16 in each run: sizes are known."""
+    narrow = x.dtype is w.dtype is DType.BF16
+    return narrow and not (e.collecting or e.options.open_sizes or any(isinstance(n, OpenSize) for n in w.shape))
 
 
 def _possible(prim: p.Prim) -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 from MNN.backends.base.program import Buffer, Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
+from MNN.backends.cpu.loops.emit_elementwise import emit_nest
 from MNN.backends.cpu.products.emit_tiles import sums_of
 from MNN.backends.cpu.products.load_balance import longest, split_evenly
 from MNN.backends.cpu.products.operand_access import channel_result, store_back
@@ -30,6 +31,8 @@ from MNN.ir.traced import OpenSize, room_of
 __all__ = ["emit_depthwise", "emit_pool", "is_depthwise", "line_order"]
 
 _BYTES = (DType.I8, DType.U8)
+_TRAINED = (DType.F32, DType.BF16)
+"""Element types of filters that are computed at run time."""
 _WIDEST_PAIRS = 7
 LINE_WORK = 40_000
 """Multiply-adds (or comparisons) a worker takes at a time."""
@@ -45,7 +48,12 @@ def emit_depthwise(e: Emitter, group: Group) -> bool:
     x, w = prim.inputs
     narrow = x.dtype in _BYTES and w.dtype in (*_BYTES, DType.I16)
     data = w.const
-    if data is None and x.dtype is w.dtype is DType.F32 and not any(isinstance(n, OpenSize) for n in w.shape):
+    if (
+        data is None
+        and x.dtype in _TRAINED
+        and w.dtype in _TRAINED
+        and not any(isinstance(n, OpenSize) for n in w.shape)
+    ):
         return _emit(e, group, prim, "dot", w.shape[2:], _taps_first(e, w))
     if data is None or not (narrow or x.dtype in (DType.F32, *WIDE)):
         return False
@@ -75,11 +83,16 @@ def emit_depthwise(e: Emitter, group: Group) -> bool:
 
 
 def _taps_first(e: Emitter, w: Tensor) -> Ref:
-    """Filters ``[C, 1, kernel...]`` that are computed at run time, copied to ``[taps, C]`` in each run."""
+    """Filters ``[C, 1, kernel...]`` that are computed at run time, copied to f32 ``[taps, C]`` in each run."""
     place, kernel, channels = e.place(w), w.shape[2:], w.shape[0]
     to = e.allocate(DType.F32, (*kernel, channels), (*range(len(kernel)), len(kernel)))
     *steps, column = to.strides
-    e.copy(place, Place(to.buffer, to.offset, (column, column, *steps)), w.shape, DType.F32)
+    to_filters = Place(to.buffer, to.offset, (column, column, *steps))
+    if w.dtype is DType.F32:
+        e.copy(place, to_filters, w.shape, DType.F32)
+    else:
+        widened = body_of([w.dtype], lambda b, v: b.cast(v, DType.F32))
+        emit_nest(e, widened, w.shape, [(w, place)], to_filters, DType.F32)
     return e.ref(to, DType.F32)
 
 

@@ -13,6 +13,7 @@ from MNN.backends.base.program import Buffer, Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.inner_product.iteration import HEAD
 from MNN.backends.cpu.inner_product.pack import InnerProductPackSpec
+from MNN.backends.cpu.packing.filters import columns_innermost
 from MNN.backends.cpu.products.algorithms import Contraction, contraction_algorithm
 from MNN.backends.cpu.products.emit_epilogue import Epilogue
 from MNN.backends.cpu.products.epilogue import masks_work
@@ -52,7 +53,7 @@ def winograd_candidates(e: Emitter, work: Contraction, settled: str = "") -> lis
     constant = w.const is not None
     if (
         not (constant or _at_run_time(e, prim))
-        or not (int16 or (kind in (DType.F32, DType.BF16) and w.dtype is DType.F32))
+        or not (int16 or (kind in (DType.F32, DType.BF16) and (w.dtype is DType.F32 or not constant)))
         or prim.groups != 1
         or (axes := choose_axes(w.shape[2:])) is None
         or any(prim.dilations[a] != 1 for a in range(len(shape) - 2) if a != axes.depth)
@@ -96,9 +97,10 @@ def _strides(prim: p.Conv, axes: Axes) -> set[int]:
 
 def _at_run_time(e: Emitter, prim: p.Conv) -> bool:
     """Whether filters that are computed at run time may be transformed in each run: they are taken to be even, as those
-    of a network that is trained are. They are floats, and of a size that is known."""
+    of a network that is trained are. They are f32 or, like the images, bf16, and of a size that is known."""
     x, w = prim.inputs
-    return x.dtype is w.dtype is DType.F32 and not e.collecting and not any(isinstance(n, OpenSize) for n in w.shape)
+    kinds = DType.F32, DType.BF16
+    return x.dtype is w.dtype in kinds and not e.collecting and not any(isinstance(n, OpenSize) for n in w.shape)
 
 
 def _pairs_of_bytes(e: Emitter, kind: DType) -> bool:
@@ -307,7 +309,7 @@ class _Conv:
         size = made.size(work.c, work.n, head)
         if w.const is None:
             buffer = e.allocate(DType.F32, (work.taps, size), (0, 1)).buffer
-            self._transform(replace(made, in_rows=True), buffer, head, self._in_rows())
+            self._transform(replace(made, in_rows=True), buffer, head, columns_innermost(e, w, DType.F32))
             return {"u": Ref(buffer, 0)}, size
         key = ("winograd", id(w.const), *form, head)
         known = e.pool.known(key)
@@ -324,24 +326,6 @@ class _Conv:
                     )
             buffer.setup += commands
         return {"u": Ref(buffer, 0)}, size
-
-    def _in_rows(self) -> Place:
-        """Where to read filters whose numbers for one tap and channel lie one behind the other: a copy, as a rule.
-
-        Taps that are walked backwards, as for gradients, are copied forwards: that is done by whole lines."""
-        e, w = self.e, self.w
-        place = e.place(w)
-        if place.strides[0] == 1:
-            return place
-        backwards = [step < 0 for step in place.strides]
-        begin = place.offset + sum(
-            (n - 1) * s for n, s, back in zip(w.shape, place.strides, backwards, strict=True) if back
-        )
-        to = e.allocate(DType.F32, w.shape, (*range(2, w.rank), 1, 0))
-        e.copy(Place(place.buffer, begin, tuple(map(abs, place.strides))), to, w.shape, DType.F32)
-        last = sum((n - 1) * s for n, s, back in zip(w.shape, to.strides, backwards, strict=True) if back)
-        steps = tuple(-s if back else s for s, back in zip(to.strides, backwards, strict=True))
-        return Place(to.buffer, to.offset + last, steps)
 
     def _transform(self, made: WinogradWeightsSpec, buffer: Buffer, head: int, place: Place) -> None:
         """Emits the transformation of filters that lie at ``place``, tap by tap along a third axis."""
