@@ -321,6 +321,6 @@ def test_every_method_that_is_declared_has_its_code() -> None:
     assert {"__add__", "reshape", "sum"} <= empty
     for name in empty:
         method = getattr(F.Var, name)
-        assert method.__code__.co_filename.endswith("operators.py"), name
+        assert method.__code__.co_filename.endswith(("operators.py", "direct.py")), name
         assert method.__qualname__ == f"Var.{name}"
     assert F.Var.sum.__doc__ == "The sum."

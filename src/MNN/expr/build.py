@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from MNN.expr import compute
-from MNN.expr.arrays import few
+from MNN.expr.arrays import direct, few
 from MNN.expr.fused import Deferred, function_of, is_function
 from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.node import Expr, UnwrittenError
@@ -27,6 +27,8 @@ LAYER: ContextVar[str] = ContextVar("layer", default="")
 
 def leaf(array: np.ndarray, layout: data_format = NCHW, op: str = "Const") -> Var:
     """A Var that holds numbers; the array must not change afterwards."""
+    if op == "Const":
+        return few.constant(array, DType.of(array), layout)
     return Var(Expr.leaf(op, DType.of(array), array.shape, array), 0, layout)
 
 
@@ -40,7 +42,7 @@ def to_var(value: object, like: Var | None = None) -> Var:
 
     A plain number (or list of numbers) meets ``like`` in its element type unless it is a fraction and that is not.
     """
-    if isinstance(value, Var):
+    if type(value) is Var or isinstance(value, Var):
         return value
     if type(value) is int or (type(value) is float and (value or copysign(1.0, value) > 0)):  # -0.0 is 0.0 to a cache
         return _number(value, None if like is None else like._kind, NCHW if like is None else like.data_format)
@@ -55,7 +57,8 @@ def _given(value: object, kind: DType | None, layout: data_format) -> Var:
     ):  # fmt: skip
         array = array.astype(kind.numpy)
     made = leaf(array, layout if array.ndim == 0 else NCHW)
-    made._expr.borrowed = borrowed
+    if borrowed:
+        made._expr.borrowed = True
     return made
 
 
@@ -213,6 +216,17 @@ def binary(op: str, x: object, y: object) -> Var:
     return found if found is not None else apply("BinaryOp", *_meeting(a, b), opType=op)
 
 
+def pairwise(op: str, reverse: bool = False) -> direct.Pairwise:
+    """An arithmetic operator as a function of two operands that broadcast, prepared for constants of few numbers;
+    ``reverse``: which gets the second operand first."""
+    return direct.pairwise(op, functools.partial(binary, op), reverse)
+
+
+def comparing(op: str) -> direct.Pairwise:
+    """A comparison as a function of two operands, prepared as :func:`pairwise`."""
+    return direct.comparing(op, functools.partial(compare, op))
+
+
 def compare(op: str, x: object, y: object) -> Var:
     """A comparison; 1 where it holds, 0 elsewhere, as ``int``."""
     a, b = _two(x, y)
@@ -236,6 +250,6 @@ def number(value: float | int, kind: DType) -> Var:
 
 
 __all__ = [
-    "apply", "apply_all", "binary", "cast", "cast_truth", "compare", "floats", "ints", "layout_of", "leaf", "number",
-    "pair", "picture", "to_var",
+    "apply", "apply_all", "binary", "cast", "cast_truth", "compare", "comparing", "floats", "ints", "layout_of", "leaf",
+    "number", "pair", "pairwise", "picture", "to_var",
 ]  # fmt: skip

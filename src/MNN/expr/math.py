@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
-from MNN.expr.arrays import few
-from MNN.expr.build import apply, binary, cast, compare, floats, layout_of, leaf, pair, to_var
+from MNN.expr.arrays import direct, few
+from MNN.expr.build import (
+    apply,
+    binary,
+    cast,
+    compare,
+    comparing,
+    floats,
+    layout_of,
+    leaf,
+    pair,
+    pairwise,
+    to_var,
+)
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
 
+_OF_NUMBERS = {"abs": "ABS", "negative": "NEG"}
+_OF_FLOATS = {
+    name: name.upper()
+    for name in (
+        "square", "floor", "ceil", "sqrt", "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
+        "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "reciprocal",
+    )
+}  # fmt: skip
+_PAIRWISE = {
+    "add": "ADD", "subtract": "SUB", "multiply": "MUL", "divide": "REALDIV", "pow": "POW", "minimum": "MINIMUM",
+    "maximum": "MAXIMUM", "squared_difference": "SquaredDifference",
+}  # fmt: skip
+_COMPARING = {
+    "equal": "EQUAL", "not_equal": "NOTEQUAL", "greater": "GREATER", "greater_equal": "GREATER_EQUAL", "less": "LESS",
+    "less_equal": "LESS_EQUAL",
+}  # fmt: skip
+
 
 def _unary(op: str, x: object) -> Var:
-    if type(x) is Var and (found := few.unary(op, x)) is not None:  # of floats
-        return found
     v = floats(x)
     found = few.unary(op, v)
     return found if found is not None else apply("UnaryOp", v, opType=op)
 
 
 def _keeps_integers(op: str, x: object) -> Var:
-    if type(x) is Var and (found := few.unary(op, x)) is not None:
-        return found
     v = to_var(x)
     if v._kind.is_unsigned:
         v = cast(v, DType.I32) if op == "NEG" else v
@@ -30,19 +58,28 @@ def _keeps_integers(op: str, x: object) -> Var:
     return found if found is not None else apply("UnaryOp", v, opType=op)
 
 
+PREPARED: dict[str, Callable[..., Var]] = {
+    **{name: direct.each(op, functools.partial(_keeps_integers, op)) for name, op in _OF_NUMBERS.items()},
+    **{name: direct.each(op, functools.partial(_unary, op)) for name, op in _OF_FLOATS.items()},
+    **{name: pairwise(op) for name, op in _PAIRWISE.items()},
+    **{name: comparing(op) for name, op in _COMPARING.items()},
+}
+"""Functions of this module by name, prepared for constants of few numbers."""
+
+
 def abs(x: ArrayLike) -> Var:
     """``|x|``."""
-    return _keeps_integers("ABS", x)
+    return PREPARED["abs"](x)
 
 
 def negative(x: ArrayLike) -> Var:
     """``-x``; unsigned integers become ``int``."""
-    return _keeps_integers("NEG", x)
+    return PREPARED["negative"](x)
 
 
 def square(x: ArrayLike) -> Var:
     """``x * x``."""
-    return _unary("SQUARE", x)
+    return PREPARED["square"](x)
 
 
 def sign(x: ArrayLike) -> Var:
@@ -52,12 +89,12 @@ def sign(x: ArrayLike) -> Var:
 
 def floor(x: ArrayLike) -> Var:
     """The next whole number below."""
-    return _unary("FLOOR", x)
+    return PREPARED["floor"](x)
 
 
 def ceil(x: ArrayLike) -> Var:
     """The next whole number above."""
-    return _unary("CEIL", x)
+    return PREPARED["ceil"](x)
 
 
 def round(x: ArrayLike) -> Var:
@@ -72,7 +109,7 @@ def round(x: ArrayLike) -> Var:
 
 def sqrt(x: ArrayLike) -> Var:
     """The square root."""
-    return _unary("SQRT", x)
+    return PREPARED["sqrt"](x)
 
 
 def rsqrt(x: ArrayLike) -> Var:
@@ -82,87 +119,87 @@ def rsqrt(x: ArrayLike) -> Var:
 
 def exp(x: ArrayLike) -> Var:
     """``e^x``."""
-    return _unary("EXP", x)
+    return PREPARED["exp"](x)
 
 
 def expm1(x: ArrayLike) -> Var:
     """``e^x - 1``, exact near 0."""
-    return _unary("EXPM1", x)
+    return PREPARED["expm1"](x)
 
 
 def log(x: ArrayLike) -> Var:
     """The natural logarithm."""
-    return _unary("LOG", x)
+    return PREPARED["log"](x)
 
 
 def log1p(x: ArrayLike) -> Var:
     """``log(1 + x)``, exact near 0."""
-    return _unary("LOG1P", x)
+    return PREPARED["log1p"](x)
 
 
 def sin(x: ArrayLike) -> Var:
     """The sine."""
-    return _unary("SIN", x)
+    return PREPARED["sin"](x)
 
 
 def cos(x: ArrayLike) -> Var:
     """The cosine."""
-    return _unary("COS", x)
+    return PREPARED["cos"](x)
 
 
 def tan(x: ArrayLike) -> Var:
     """The tangent."""
-    return _unary("TAN", x)
+    return PREPARED["tan"](x)
 
 
 def asin(x: ArrayLike) -> Var:
     """The inverse sine."""
-    return _unary("ASIN", x)
+    return PREPARED["asin"](x)
 
 
 def acos(x: ArrayLike) -> Var:
     """The inverse cosine."""
-    return _unary("ACOS", x)
+    return PREPARED["acos"](x)
 
 
 def atan(x: ArrayLike) -> Var:
     """The inverse tangent."""
-    return _unary("ATAN", x)
+    return PREPARED["atan"](x)
 
 
 def sinh(x: ArrayLike) -> Var:
     """The hyperbolic sine."""
-    return _unary("SINH", x)
+    return PREPARED["sinh"](x)
 
 
 def cosh(x: ArrayLike) -> Var:
     """The hyperbolic cosine."""
-    return _unary("COSH", x)
+    return PREPARED["cosh"](x)
 
 
 def tanh(x: ArrayLike) -> Var:
     """The hyperbolic tangent."""
-    return _unary("TANH", x)
+    return PREPARED["tanh"](x)
 
 
 def asinh(x: ArrayLike) -> Var:
     """The inverse hyperbolic sine."""
-    return _unary("ASINH", x)
+    return PREPARED["asinh"](x)
 
 
 def acosh(x: ArrayLike) -> Var:
     """The inverse hyperbolic cosine."""
-    return _unary("ACOSH", x)
+    return PREPARED["acosh"](x)
 
 
 def atanh(x: ArrayLike) -> Var:
     """The inverse hyperbolic tangent."""
-    return _unary("ATANH", x)
+    return PREPARED["atanh"](x)
 
 
 def reciprocal(x: ArrayLike) -> Var:
     """``1 / x``."""
-    return _unary("RECIPROCAL", x)
+    return PREPARED["reciprocal"](x)
 
 
 def sigmoid(x: ArrayLike) -> Var:
@@ -192,22 +229,22 @@ def gelu(x: ArrayLike) -> Var:
 
 def add(x: ArrayLike, y: ArrayLike) -> Var:
     """``x + y``."""
-    return binary("ADD", x, y)
+    return PREPARED["add"](x, y)
 
 
 def subtract(x: ArrayLike, y: ArrayLike) -> Var:
     """``x - y``."""
-    return binary("SUB", x, y)
+    return PREPARED["subtract"](x, y)
 
 
 def multiply(x: ArrayLike, y: ArrayLike) -> Var:
     """``x * y``."""
-    return binary("MUL", x, y)
+    return PREPARED["multiply"](x, y)
 
 
 def divide(x: ArrayLike, y: ArrayLike) -> Var:
     """``x / y``; between integers its whole part, as in PyMNN."""
-    return binary("REALDIV", x, y)
+    return PREPARED["divide"](x, y)
 
 
 def floordiv(x: ArrayLike, y: ArrayLike) -> Var:
@@ -227,17 +264,17 @@ def mod(x: ArrayLike, y: ArrayLike) -> Var:
 
 def pow(x: ArrayLike, y: ArrayLike) -> Var:
     """``x`` to the power of ``y``."""
-    return binary("POW", x, y)
+    return PREPARED["pow"](x, y)
 
 
 def minimum(x: ArrayLike, y: ArrayLike) -> Var:
     """The smaller of the two."""
-    return binary("MINIMUM", x, y)
+    return PREPARED["minimum"](x, y)
 
 
 def maximum(x: ArrayLike, y: ArrayLike) -> Var:
     """The larger of the two."""
-    return binary("MAXIMUM", x, y)
+    return PREPARED["maximum"](x, y)
 
 
 def atan2(x: ArrayLike, y: ArrayLike) -> Var:
@@ -248,37 +285,37 @@ def atan2(x: ArrayLike, y: ArrayLike) -> Var:
 
 def squared_difference(x: ArrayLike, y: ArrayLike) -> Var:
     """``(x - y)^2``."""
-    return binary("SquaredDifference", x, y)
+    return PREPARED["squared_difference"](x, y)
 
 
 def equal(x: ArrayLike, y: ArrayLike) -> Var:
     """1 where ``x == y``, as ``int``."""
-    return compare("EQUAL", x, y)
+    return PREPARED["equal"](x, y)
 
 
 def not_equal(x: ArrayLike, y: ArrayLike) -> Var:
     """1 where ``x != y``, as ``int``."""
-    return compare("NOTEQUAL", x, y)
+    return PREPARED["not_equal"](x, y)
 
 
 def greater(x: ArrayLike, y: ArrayLike) -> Var:
     """1 where ``x > y``, as ``int``."""
-    return compare("GREATER", x, y)
+    return PREPARED["greater"](x, y)
 
 
 def greater_equal(x: ArrayLike, y: ArrayLike) -> Var:
     """1 where ``x >= y``, as ``int``."""
-    return compare("GREATER_EQUAL", x, y)
+    return PREPARED["greater_equal"](x, y)
 
 
 def less(x: ArrayLike, y: ArrayLike) -> Var:
     """1 where ``x < y``, as ``int``."""
-    return compare("LESS", x, y)
+    return PREPARED["less"](x, y)
 
 
 def less_equal(x: ArrayLike, y: ArrayLike) -> Var:
     """1 where ``x <= y``, as ``int``."""
-    return compare("LESS_EQUAL", x, y)
+    return PREPARED["less_equal"](x, y)
 
 
 def logical_or(x: ArrayLike, y: ArrayLike) -> Var:
@@ -322,59 +359,10 @@ def bias_add(value: ArrayLike, bias: ArrayLike) -> Var:
 
 
 __all__ = [
-    "abs",
-    "acos",
-    "acosh",
-    "add",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "bias_add",
-    "bitwise_and",
-    "bitwise_or",
-    "bitwise_xor",
-    "ceil",
-    "cos",
-    "cosh",
-    "divide",
-    "equal",
-    "erf",
-    "erfc",
-    "erfinv",
-    "exp",
-    "expm1",
-    "floor",
-    "floordiv",
-    "floormod",
-    "gelu",
-    "greater",
-    "greater_equal",
-    "less",
-    "less_equal",
-    "log",
-    "log1p",
-    "logical_or",
-    "maximum",
-    "minimum",
-    "mod",
-    "multiply",
-    "negative",
-    "not_equal",
-    "pow",
-    "reciprocal",
-    "round",
-    "rsqrt",
-    "select",
-    "sigmoid",
-    "sign",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
-    "squared_difference",
-    "subtract",
-    "tan",
+    "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bias_add", "bitwise_and",
+    "bitwise_or", "bitwise_xor", "ceil", "cos", "cosh", "divide", "equal", "erf", "erfc", "erfinv", "exp", "expm1",
+    "floor", "floordiv", "floormod", "gelu", "greater", "greater_equal", "less", "less_equal", "log", "log1p",
+    "logical_or", "maximum", "minimum", "mod", "multiply", "negative", "not_equal", "pow", "reciprocal", "round",
+    "rsqrt", "select", "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "squared_difference", "subtract", "tan",
     "tanh",
-]
+]  # fmt: skip

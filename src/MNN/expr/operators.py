@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
 from MNN.expr import build, indexing, math, products, reducing, shaping
-from MNN.expr.arrays import few
+from MNN.expr.arrays import direct, few
 from MNN.expr.arrays.options import check_sorting, into
 from MNN.expr.node import Expr
 from MNN.expr.types import Axes, ElementType, Index, Ints, VarOrNumber, data_format, dtype, dtype_of
@@ -31,7 +31,8 @@ class _Methods(Var):
         return build.leaf(self._array().copy(), self._layout)
 
     def __getitem__(self, key: Index) -> VarOrNumber:
-        return indexing.get(self, key)
+        found = direct.part(self, key)
+        return indexing.get(self, key) if found is None else found
 
     def __setitem__(self, key: Index, value: ArrayLike) -> None:
         array = indexing.assigned(self._array(), key, value)
@@ -41,30 +42,6 @@ class _Methods(Var):
             self._expr, self._index = Expr.leaf("Const", DType.of(array), array.shape, array), 0
 
     # -- operators --------------------------------------------------------------------------------------------------
-
-    def __add__(self, other: ArrayLike) -> Var:
-        return build.binary("ADD", self, other)
-
-    def __radd__(self, other: ArrayLike) -> Var:
-        return build.binary("ADD", other, self)
-
-    def __sub__(self, other: ArrayLike) -> Var:
-        return build.binary("SUB", self, other)
-
-    def __rsub__(self, other: ArrayLike) -> Var:
-        return build.binary("SUB", other, self)
-
-    def __mul__(self, other: ArrayLike) -> Var:
-        return build.binary("MUL", self, other)
-
-    def __rmul__(self, other: ArrayLike) -> Var:
-        return build.binary("MUL", other, self)
-
-    def __truediv__(self, other: ArrayLike) -> Var:
-        return build.binary("REALDIV", self, other)
-
-    def __rtruediv__(self, other: ArrayLike) -> Var:
-        return build.binary("REALDIV", other, self)
 
     def __floordiv__(self, other: ArrayLike) -> Var:
         return math.floordiv(self, other)
@@ -114,24 +91,6 @@ class _Methods(Var):
     def __abs__(self) -> Var:
         return math.abs(self)
 
-    def __eq__(self, other: ArrayLike) -> Var:  # type: ignore[override] # as Var
-        return math.equal(self, other)
-
-    def __ne__(self, other: ArrayLike) -> Var:  # type: ignore[override] # as Var
-        return math.not_equal(self, other)
-
-    def __lt__(self, other: ArrayLike) -> Var:
-        return math.less(self, other)
-
-    def __le__(self, other: ArrayLike) -> Var:
-        return math.less_equal(self, other)
-
-    def __gt__(self, other: ArrayLike) -> Var:
-        return math.greater(self, other)
-
-    def __ge__(self, other: ArrayLike) -> Var:
-        return math.greater_equal(self, other)
-
     # -- shapes -----------------------------------------------------------------------------------------------------
 
     def reshape(self, *shape: Ints) -> Var:
@@ -163,22 +122,32 @@ class _Methods(Var):
     # -- reductions -------------------------------------------------------------------------------------------------
 
     def sum(self, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
+        if out is None and (found := direct.fold("SUM", self, axis, keepdims, True)) is not None:
+            return found
         return into(indexing.result(reducing.reduce_sum(self, axis, keepdims)), out)
 
     def prod(self, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
+        if out is None and (found := direct.fold("PROD", self, axis, keepdims, True)) is not None:
+            return found
         return into(indexing.result(reducing.reduce_prod(self, axis, keepdims)), out)
 
     def max(self, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
+        if out is None and (found := direct.fold("MAXIMUM", self, axis, keepdims, False)) is not None:
+            return found
         _something(self, axis)
         return into(_whole(reducing.reduce_max(self, axis, keepdims), axis), out)
 
     def min(self, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
+        if out is None and (found := direct.fold("MINIMUM", self, axis, keepdims, False)) is not None:
+            return found
         _something(self, axis)
         return into(_whole(reducing.reduce_min(self, axis, keepdims), axis), out)
 
     def mean(
         self, axis: Axes = None, dtype: ElementType = dtype.float, out: Var | None = None, keepdims: bool = False
     ) -> VarOrNumber:
+        if out is None and (found := direct.mean(self, axis, dtype, keepdims)) is not None:
+            return found
         return into(_whole(reducing.reduce_mean(build.floats(self), axis, keepdims).astype(dtype), axis), out)
 
     def var(
@@ -189,6 +158,8 @@ class _Methods(Var):
         ddof: int = 0,
         keepdims: bool = False,
     ) -> VarOrNumber:
+        if out is None and (found := direct.variance(self, axis, dtype, keepdims, ddof, False)) is not None:
+            return found
         return into(_whole(_variance(self, axis, ddof, keepdims).astype(dtype), axis), out)
 
     def std(
@@ -199,6 +170,8 @@ class _Methods(Var):
         ddof: int = 0,
         keepdims: bool = False,
     ) -> VarOrNumber:
+        if out is None and (few_ := direct.variance(self, axis, dtype, keepdims, ddof, True)) is not None:
+            return few_
         found = math.sqrt(_variance(self, axis, ddof, keepdims).astype(dtype))
         return into(_whole(found.astype(dtype), axis), out)
 
@@ -214,10 +187,14 @@ class _Methods(Var):
         return into(_truth(reducing.reduce_any(self, axis, keepdims)), out)
 
     def argmax(self, axis: int | None = None, out: Var | None = None) -> VarOrNumber:
+        if out is None and (found := direct.position(self, axis, True)) is not None:
+            return found
         flat = axis is None and self.ndim != 1
         return into(_whole(reducing.argmax(self.ravel() if flat else self, axis or 0), axis), out)
 
     def argmin(self, axis: int | None = None, out: Var | None = None) -> VarOrNumber:
+        if out is None and (found := direct.position(self, axis, False)) is not None:
+            return found
         flat = axis is None and self.ndim != 1
         return into(_whole(reducing.argmin(self.ravel() if flat else self, axis or 0), axis), out)
 
@@ -231,6 +208,8 @@ class _Methods(Var):
         return build.to_var(into(found, out))
 
     def clip(self, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None) -> Var:
+        if (clipped := direct.clipped(self, a_min, a_max)) is not None:
+            return clipped
         v = build.to_var(self)
         if type(a_min) in _PLAIN and type(a_max) in _PLAIN and (found := few.clipped(v, a_min, a_max)) is not None:  # type: ignore[arg-type]
             return found
@@ -241,6 +220,8 @@ class _Methods(Var):
         return products.dot(self, b)
 
     def sort(self, axis: int | None = -1, kind: object = None, order: object = None) -> Var:
+        if kind is None and order is None and (found := direct.ordered(self, axis)) is not None:
+            return found
         check_sorting(kind, order, "sort")
         return reducing.sort(self.ravel(), 0) if axis is None else reducing.sort(self, axis)
 
@@ -323,9 +304,21 @@ def _truth(x: Var) -> VarOrNumber:
     return bool(found) if isinstance(found, int) else found
 
 
+_PAIRWISE = {"add": "ADD", "sub": "SUB", "mul": "MUL", "truediv": "REALDIV"}
+_COMPARING = {"eq": "EQUAL", "ne": "NOTEQUAL", "lt": "LESS", "le": "LESS_EQUAL", "gt": "GREATER", "ge": "GREATER_EQUAL"}
+
+
+def _made() -> dict[str, object]:
+    """Methods that are functions of :mod:`MNN.expr.arrays.direct`, by name."""
+    found: dict[str, object] = {f"__{name}__": build.comparing(op) for name, op in _COMPARING.items()}
+    for name, op in _PAIRWISE.items():
+        found[f"__{name}__"], found[f"__r{name}__"] = build.pairwise(op), build.pairwise(op, reverse=True)
+    return found
+
+
 def install() -> None:
     """Gives Var its methods, under their declarations' names and docstrings."""
-    for name, method in vars(_Methods).items():
+    for name, method in (*vars(_Methods).items(), *_made().items()):
         if callable(method):
             declared = getattr(Var, name)
             method.__qualname__, method.__doc__ = declared.__qualname__, declared.__doc__

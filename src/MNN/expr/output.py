@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from typing import Any
 
 import numpy as np
@@ -14,43 +15,74 @@ from MNN.expr.node import Expr
 from MNN.expr.types import Ints, data_format, dtype, public
 from MNN.ir.dtype import DType
 
+_MAKING = threading.Lock()
+_KINDS = {kind.numpy: kind for kind in (DType.F32, DType.F64, DType.I32, DType.I64)}
+"""Element types of numbers that a Var may be alone."""
+
 
 def _locked(array: np.ndarray) -> np.ndarray:
     """The same numbers, not to be written to."""
-    shared: np.ndarray = array.view()
-    shared.setflags(write=False)
-    return shared
+    shared: Any = array[...]
+    shared.setflags(False)  # by position, at half the cost
+    return shared  # type: ignore[no-any-return]
 
 
 class Output:
-    """What a Var is and holds; :class:`~MNN.expr.var.Var` adds what is computed with it."""
+    """What a Var is and holds; :class:`~MNN.expr.var.Var` adds what is computed with it.
 
-    __slots__ = ("_expr", "_index", "_layout")
+    A constant of few numbers is at first those numbers alone (``_few``), which is all that functions at once need. The
+    node of a graph (``_expr``) is made when something asks for it, and has the numbers from then on."""
+
+    __slots__ = ("_few", "_index", "_layout", "_node", "_unconverted")
+    _few: np.ndarray | None
+    """The numbers of a constant without a node; at most ``few.FEW``, of an element type of ``_KINDS``."""
 
     def __init__(self, expr: Expr, index: int, layout: data_format) -> None:
-        self._expr, self._index, self._layout = expr, index, layout
+        self._node, self._index, self._layout, self._few = expr, index, layout, None
+
+    @property
+    def _expr(self) -> Expr:
+        if self._few is not None:
+            with _MAKING:
+                few = self._few
+                if few is not None:
+                    self._node = Expr.leaf("Const", _KINDS[few.dtype], few.shape, few)
+                    self._few = None
+        return self._node
+
+    @_expr.setter
+    def _expr(self, expr: Expr) -> None:
+        self._node, self._few = expr, None
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 
     @property
     def _kind(self) -> DType:
+        few = self._few
+        if few is not None:
+            return _KINDS[few.dtype]
         expr = self._expr
         return expr.leaf_type[0] if expr.op == "Const" else expr.types()[self._index][0]
 
     @property
     def shape(self) -> list[int]:
         """Sizes, in the order of :attr:`data_format`."""
-        return list(self._expr.types()[self._index][1])
+        few = self._few
+        return list(self._expr.types()[self._index][1] if few is None else few.shape)
 
     @property
     def ndim(self) -> int:
+        few = self._few
+        if few is not None:
+            return few.ndim
         expr = self._expr
         return len(expr.leaf_type[1] if expr.op == "Const" else expr.types()[self._index][1])
 
     @property
     def size(self) -> int:
         """The number of elements."""
-        return math.prod(self._expr.types()[self._index][1])
+        few = self._few
+        return math.prod(self._expr.types()[self._index][1]) if few is None else few.size
 
     @property
     def dtype(self) -> dtype:
@@ -85,6 +117,9 @@ class Output:
     # -- numbers ------------------------------------------------------------------------------------------------------
 
     def _array(self) -> np.ndarray:
+        few = self._few
+        if few is not None:
+            return few
         expr = self._expr
         if expr.op == "Const" and (held := expr.array) is not None:
             return held
@@ -92,6 +127,10 @@ class Output:
 
     def read(self) -> np.ndarray:
         """A copy of the numbers."""
+        few = self._few
+        if few is not None:
+            own: np.ndarray = few.copy()
+            return own
         return self._expr.given_away() if not self._index else self._array().copy()
 
     def read_as_tuple(self) -> tuple[Any, ...]:
@@ -101,6 +140,9 @@ class Output:
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         """The numbers. Where numpy asks for no copy (``numpy.asarray``), those of constants are shared and cannot be
         written to; training changes others in place."""
+        few = self._few
+        if few is not None and dtype is None and not copy:
+            return _locked(few)
         if dtype is None and not copy and (expr := self._expr).op == "Const":
             held = expr._held
             return _locked(self._array() if held is None else held)

@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
 from MNN.expr import indexing, math, shaping
-from MNN.expr.arrays import few
+from MNN.expr.arrays import direct, few
 from MNN.expr.build import apply, ints, layout_of, number, pair, to_var
 from MNN.expr.compute import COMPILED_WORK
 from MNN.expr.types import VarOrNumber
@@ -21,6 +21,8 @@ def _product(x: Var, y: Var) -> Var:
 
 def matmul(a: ArrayLike, b: ArrayLike) -> VarOrNumber:
     """The matrix product by numpy's rules for batches and vectors."""
+    if (found := direct.product(a, b, COMPILED_WORK)) is not None:
+        return found
     return indexing.result(_product(to_var(a), to_var(b)))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
-from MNN.expr.arrays import few
+from MNN.expr.arrays import direct, few
 from MNN.expr.build import apply, apply_all, floats, ints, leaf, number, to_var
 from MNN.expr.build import cast as _cast
 from MNN.expr.types import (
@@ -75,6 +75,8 @@ def dims_of(shape: object) -> list[int]:
 def transpose(x: ArrayLike, perm: Ints | None = None) -> Var:
     """Axes in another order; reversed when none is given."""
     v = to_var(x)
+    if (direct_ := direct.moved(v, perm)) is not None:
+        return direct_
     order = list(reversed(range(v.ndim))) if perm is None else dims_of(perm)
     if not v.ndim:
         return v

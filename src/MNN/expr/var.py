@@ -26,13 +26,13 @@ class Var(Output):
     left.
     """
 
-    __slots__ = ("_unconverted",)
+    __slots__ = ()
     __array_priority__ = 1000  # numpy arrays on the left leave operators to us
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, expr: Expr, index: int, layout: data_format, unconverted: Var | None = None) -> None:
         """``unconverted``: what a three-dimensional tensor was before its layout was converted."""
-        self._expr, self._index, self._layout, self._unconverted = expr, index, layout, unconverted
+        self._node, self._index, self._layout, self._unconverted, self._few = expr, index, layout, unconverted, None
 
     @property
     def inputs(self) -> list[Var]:

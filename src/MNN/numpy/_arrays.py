@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import build, compute, create, reducing, shaping
+from MNN.expr.arrays import direct
 from MNN.expr.arrays.options import check_casting, check_order, into
 from MNN.expr.types import Axes, ElementType, Ints, PadValue_Mode, dtype, dtype_of
 from MNN.expr.var import Var
@@ -140,6 +141,8 @@ def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, re
 def concatenate(args: Sequence[ArrayLike], axis: int | None = 0, out: Var | None = None,
                 dtype: ElementType | None = None, casting: str = "same_kind") -> Var:  # fmt: skip
     """Arrays one after the other along an axis, or flat when it is None; ``dtype`` where ``casting`` allows it."""
+    if out is None and dtype is None and (found := direct.joined(args, axis)) is not None:
+        return found
     parts = [build.to_var(a) for a in args]
     target = out.dtype if isinstance(out, Var) else dtype
     if target is not None:
@@ -353,48 +356,9 @@ def roll(a: ArrayLike, shift: int, axis: int | None = None) -> Var:
 
 
 __all__ = [
-    "arange",
-    "array",
-    "array_split",
-    "asarray",
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "broadcast_to",
-    "column_stack",
-    "concatenate",
-    "copy",
-    "dsplit",
-    "dstack",
-    "empty",
-    "empty_like",
-    "expand_dims",
-    "eye",
-    "flip",
-    "fliplr",
-    "flipud",
-    "full",
-    "full_like",
-    "hsplit",
-    "hstack",
-    "identity",
-    "linspace",
-    "moveaxis",
-    "ones",
-    "ones_like",
-    "pad",
-    "ravel",
-    "repeat",
-    "reshape",
-    "roll",
-    "split",
-    "squeeze",
-    "stack",
-    "swapaxes",
-    "tile",
-    "transpose",
-    "vsplit",
-    "vstack",
-    "zeros",
-    "zeros_like",
-]
+    "arange", "array", "array_split", "asarray", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to",
+    "column_stack", "concatenate", "copy", "dsplit", "dstack", "empty", "empty_like", "expand_dims", "eye", "flip",
+    "fliplr", "flipud", "full", "full_like", "hsplit", "hstack", "identity", "linspace", "moveaxis", "ones",
+    "ones_like", "pad", "ravel", "repeat", "reshape", "roll", "split", "squeeze", "stack", "swapaxes", "tile",
+    "transpose", "vsplit", "vstack", "zeros", "zeros_like",
+]  # fmt: skip

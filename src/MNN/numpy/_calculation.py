@@ -9,6 +9,7 @@ import numpy as _np
 from numpy.typing import ArrayLike
 
 from MNN.expr import build, math, products, shaping
+from MNN.expr.arrays import direct
 from MNN.expr.arrays.options import into
 from MNN.expr.math import round
 from MNN.expr.products import inner, matmul, outer, vdot
@@ -147,12 +148,12 @@ def copysign(x1: ArrayLike, x2: ArrayLike) -> Var:
 
 def clip(x: ArrayLike, a_min: ArrayLike, a_max: ArrayLike) -> Var:
     """Limited to an interval."""
-    return build.to_var(x).clip(a_min, a_max)
+    return (x if type(x) is Var else build.to_var(x)).clip(a_min, a_max)
 
 
 def sort(a: ArrayLike, axis: int | None = -1, kind: object = None, order: object = None) -> Var:
     """The elements along an axis in order; None: of the flat array."""
-    return build.to_var(a).sort(axis, kind, order)
+    return (a if type(a) is Var else build.to_var(a)).sort(axis, kind, order)
 
 
 def argsort(a: ArrayLike, axis: int | None = -1, kind: object = None, order: object = None) -> Var:
@@ -185,12 +186,14 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
         if x is not y:
             raise TypeError("where() takes both x and y, or neither")
         return nonzero(condition)
-    return math.select(condition, x, y)
+    found = direct.chosen(condition, x, y)
+    return math.select(condition, x, y) if found is None else found
 
 
 def dot(a: ArrayLike, b: ArrayLike, out: Var | None = None) -> VarOrNumber:
     """Sums of products over the last axis of ``a`` and the last but one of ``b``; a plain number scales."""
-    return into(products.dot(a, b), out)
+    found = products.dot(a, b)
+    return found if out is None else into(found, out)
 
 
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> bool:

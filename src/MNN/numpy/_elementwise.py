@@ -30,20 +30,44 @@ class Elementwise(Protocol):
 def elementwise(function: Callable[..., Var], name: str = "") -> Elementwise:
     """``function``, which takes operands alone, with ``out`` and ``where``; ``name``: numpy's, where it is another."""
 
-    def call(*operands: ArrayLike, out: Var | None = None, where: ArrayLike = True, **named: ArrayLike) -> Var:
-        if out is None and where is True:
-            return function(*operands, **named)
-        return _placed(function(*operands, **named), out, where, call.__name__)
-
+    own = inspect.signature(function)
+    known = name or function.__name__
+    call = _CALLS.get(tuple(own.parameters), _of_any)(math.PREPARED.get(function.__name__, function), known)
     functools.update_wrapper(call, function)
     options = [p for p in inspect.signature(call, follow_wrapped=False).parameters.values() if p.name in _OPTIONS]
-    own = inspect.signature(function)
     made: Any = call
-    made.__name__ = made.__qualname__ = name or function.__name__
+    made.__name__ = made.__qualname__ = known
     made.__signature__ = own.replace(parameters=[*own.parameters.values(), *options])
     return call
 
 
+def _of_one(function: Callable[..., Var], name: str) -> Callable[..., Var]:
+    def call(x: ArrayLike, *, out: Var | None = None, where: ArrayLike = True) -> Var:
+        if out is None and where is True:
+            return function(x)
+        return _placed(function(x), out, where, name)
+
+    return call
+
+
+def _of_two(function: Callable[..., Var], name: str) -> Callable[..., Var]:
+    def call(x: ArrayLike, y: ArrayLike, *, out: Var | None = None, where: ArrayLike = True) -> Var:
+        if out is None and where is True:
+            return function(x, y)
+        return _placed(function(x, y), out, where, name)
+
+    return call
+
+
+def _of_any(function: Callable[..., Var], name: str) -> Callable[..., Var]:
+    def call(*operands: ArrayLike, out: Var | None = None, where: ArrayLike = True, **named: ArrayLike) -> Var:
+        return _placed(function(*operands, **named), out, where, name)
+
+    return call
+
+
+_CALLS = {("x",): _of_one, ("x", "y"): _of_two}
+"""By the names of operands, which may be given by name: those of most are theirs, at less cost than any."""
 _OPTIONS = ("out", "where")
 
 

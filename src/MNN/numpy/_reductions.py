@@ -47,7 +47,7 @@ def sum(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool 
         initial: ArrayLike | None = None, where: ArrayLike = True) -> VarOrNumber:  # fmt: skip
     """The sum, of ``initial`` too."""
     if dtype is None and initial is None and where is True:
-        return build.to_var(a).sum(axis, out, keepdims)
+        return (a if type(a) is Var else build.to_var(a)).sum(axis, out, keepdims)
     return _folded(a, axis, out, keepdims, dtype, initial, where, False)
 
 
@@ -55,7 +55,7 @@ def prod(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool
          initial: ArrayLike | None = None, where: ArrayLike = True) -> VarOrNumber:  # fmt: skip
     """The product, with ``initial`` too."""
     if dtype is None and initial is None and where is True:
-        return build.to_var(a).prod(axis, out, keepdims)
+        return (a if type(a) is Var else build.to_var(a)).prod(axis, out, keepdims)
     return _folded(a, axis, out, keepdims, dtype, initial, where, True)
 
 
@@ -63,7 +63,7 @@ def max(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool 
         initial: ArrayLike | None = None, where: ArrayLike = True) -> VarOrNumber:  # fmt: skip
     """The largest, ``initial`` among them, which ``where`` needs."""
     if initial is None and where is True:
-        return build.to_var(a).max(axis, out, keepdims)
+        return (a if type(a) is Var else build.to_var(a)).max(axis, out, keepdims)
     return _extreme(a, axis, out, keepdims, initial, where, True)
 
 
@@ -71,7 +71,7 @@ def min(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool 
         initial: ArrayLike | None = None, where: ArrayLike = True) -> VarOrNumber:  # fmt: skip
     """The smallest, ``initial`` among them, which ``where`` needs."""
     if initial is None and where is True:
-        return build.to_var(a).min(axis, out, keepdims)
+        return (a if type(a) is Var else build.to_var(a)).min(axis, out, keepdims)
     return _extreme(a, axis, out, keepdims, initial, where, False)
 
 
@@ -109,7 +109,7 @@ def mean(a: ArrayLike, axis: Axes = None, dtype: ElementType = dtype.float, out:
          keepdims: bool = False, *, where: ArrayLike = True) -> VarOrNumber:  # fmt: skip
     """The mean."""
     if where is True:
-        return build.to_var(a).mean(axis, dtype, out, keepdims)
+        return (a if type(a) is Var else build.to_var(a)).mean(axis, dtype, out, keepdims)
     return into(_named(_mean(build.floats(a), where, axis, keepdims).astype(dtype), axis), out)
 
 
@@ -159,7 +159,7 @@ def var(a: ArrayLike, axis: Axes = None, dtype: ElementType = dtype.float, out: 
     """The variance; ``correction`` is ``ddof``, ``mean`` the means where they are known (their axes kept)."""
     less = _degrees(ddof, correction)
     if where is True and mean is None:
-        return build.to_var(a).var(axis, dtype, out, less, keepdims)
+        return (a if type(a) is Var else build.to_var(a)).var(axis, dtype, out, less, keepdims)
     return into(_named(_variance(a, axis, less, keepdims, where, mean).astype(dtype), axis), out)
 
 
@@ -169,7 +169,7 @@ def std(a: ArrayLike, axis: Axes = None, dtype: ElementType = dtype.float, out: 
     """The standard deviation; see :func:`var`."""
     less = _degrees(ddof, correction)
     if where is True and mean is None:
-        return build.to_var(a).std(axis, dtype, out, less, keepdims)
+        return (a if type(a) is Var else build.to_var(a)).std(axis, dtype, out, less, keepdims)
     return into(_named(math.sqrt(_variance(a, axis, less, keepdims, where, mean)).astype(dtype), axis), out)
 
 
@@ -194,7 +194,7 @@ all_ = builtins.all
 
 
 def _position(a: object, axis: int | None, out: Var | None, keepdims: bool, high: bool) -> VarOrNumber:
-    v = build.to_var(a)
+    v = a if type(a) is Var else build.to_var(a)
     found = v.argmax(axis) if high else v.argmin(axis)
     if keepdims:
         found = shaping.reshape(found, [1] * v.ndim) if axis is None else shaping.unsqueeze(found, axis)

@@ -8,7 +8,6 @@ are; anything else, operands that do not fit among them, is left to the operator
 from __future__ import annotations
 
 import contextvars
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,24 +27,11 @@ MANY = 1 << 21
 """Numbers up to which it is asked for extremes, which it finds as fast as the caches give them."""
 _FLOATS = (DType.F32, DType.F64)
 _NUMBERS = (*_FLOATS, DType.I32, DType.I64)
-_MISFITS = (ValueError, IndexError, TypeError)
+MISFITS = (ValueError, IndexError, TypeError)
 
 Array = np.ndarray
 Function = Callable[..., Any]
 _new: Any = object.__new__
-
-
-class _Silence(threading.local):
-    """Calls functions of numpy without its warnings, at less cost than ``numpy.errstate``: in a context of a thread's
-    own, in which they are switched off."""
-
-    def __init__(self) -> None:
-        context, before = contextvars.copy_context(), np.geterr()
-        context.run(np.seterr, all="ignore")
-        self.run: Function = context.run
-        if np.geterr() != before:  # numpy before 2 knows threads, not contexts
-            np.seterr(**before)
-            self.run = _within
 
 
 def _within(function: Function, *args: Any) -> Any:
@@ -53,13 +39,25 @@ def _within(function: Function, *args: Any) -> Any:
         return function(*args)
 
 
-_OWN = _Silence()
+def _quiet() -> Function:
+    """What calls a function of numpy without its warnings, at less cost than ``numpy.errstate``: a context in which
+    they are switched off. One call at a time can be under way in it; another raises ``RuntimeError``."""
+    context, before = contextvars.copy_context(), np.geterr()
+    context.run(np.seterr, all="ignore")
+    if np.geterr() == before:
+        return context.run
+    np.seterr(**before)  # numpy before 2 knows threads, not contexts
+    return _within
 
 
-def _silently(function: Function, *args: Any) -> Any:
+run = _quiet()
+
+
+def silently(function: Function, *args: Any) -> Any:
+    """``function(*args)`` of numpy without its warnings."""
     try:
-        return _OWN.run(function, *args)
-    except RuntimeError:  # called while another call is under way, by what collects garbage
+        return run(function, *args)
+    except RuntimeError:  # while another call is under way: another thread's, or that of what collects garbage
         return _within(function, *args)
 
 
@@ -72,47 +70,55 @@ def _reciprocal(x: Array) -> Any:
     return np.divide(x.dtype.type(1), x)
 
 
-_UNARY: dict[str, Function] = {
+UNARY: dict[str, Function] = {
     "ABS": np.abs, "NEG": np.negative, "SQRT": np.sqrt, "EXP": np.exp, "LOG": np.log, "LOG1P": np.log1p,
     "EXPM1": np.expm1, "SIN": np.sin, "COS": np.cos, "TAN": np.tan, "ASIN": np.arcsin, "ACOS": np.arccos,
     "ATAN": np.arctan, "SINH": np.sinh, "COSH": np.cosh, "TANH": np.tanh, "ASINH": np.arcsinh, "ACOSH": np.arccosh,
     "ATANH": np.arctanh, "FLOOR": np.floor, "CEIL": np.ceil, "SQUARE": np.square, "RECIPROCAL": _reciprocal,
 }  # fmt: skip
-_OF_NUMBERS: dict[str, Function] = {
+OF_NUMBERS: dict[str, Function] = {
     "ADD": np.add, "SUB": np.subtract, "MUL": np.multiply, "MAXIMUM": np.maximum, "MINIMUM": np.minimum,
 }  # fmt: skip
-_OF_FLOATS: dict[str, Function] = {
+OF_FLOATS: dict[str, Function] = {
     "REALDIV": np.divide, "POW": np.power, "ATAN2": np.arctan2, "SquaredDifference": _squared_difference,
 }  # fmt: skip
 _BINARY = {
-    **{(op, kind): function for op, function in _OF_NUMBERS.items() for kind in _NUMBERS},
-    **{(op, kind): function for op, function in _OF_FLOATS.items() for kind in _FLOATS},
+    **{(op, kind): function for op, function in OF_NUMBERS.items() for kind in _NUMBERS},
+    **{(op, kind): function for op, function in OF_FLOATS.items() for kind in _FLOATS},
 }
-_COMPARING: dict[str, Function] = {
+COMPARING: dict[str, Function] = {
     "EQUAL": np.equal, "NOTEQUAL": np.not_equal, "GREATER": np.greater, "GREATER_EQUAL": np.greater_equal,
     "LESS": np.less, "LESS_EQUAL": np.less_equal,
 }  # fmt: skip
-_REDUCING: dict[str, Function] = {
+REDUCING: dict[str, Function] = {
     "SUM": np.add.reduce, "PROD": np.multiply.reduce, "MAXIMUM": np.maximum.reduce, "MINIMUM": np.minimum.reduce,
 }  # fmt: skip
 _EXTREMES = ("MAXIMUM", "MINIMUM")
 _PLACES = (int, slice)
 
 
-def _constant(found: Any, kind: DType, layout: data_format) -> Var:
+def constant(found: Any, kind: DType, layout: data_format) -> Var:
     """A Var of a result, made without the calls that constructors are: they are a third of what an addition costs."""
     array = found if type(found) is Array else np.asarray(found, kind.numpy)
+    made: Var = _new(Var)
+    if array.size <= FEW and kind in _NUMBERS:
+        made._few, made._layout, made._index, made._unconverted = array, layout, 0, None
+        return made
     expr = _new(Expr)
     expr.leaf_type, expr._held = (kind, array.shape), array
-    made: Var = _new(Var)
-    made._expr, made._index, made._layout, made._unconverted = expr, 0, layout, None
+    made._node, made._index, made._layout, made._unconverted, made._few = expr, 0, layout, None, None
     return made
 
 
 def _held(x: Var) -> Array | None:
     """The numbers of a constant that has them."""
+    if SETTINGS.lazy:
+        return None
+    few = x._few
+    if few is not None:
+        return few
     expr = x._expr
-    return None if expr.op != "Const" or SETTINGS.lazy else expr._held
+    return expr._held if expr.op == "Const" else None
 
 
 def _both(a: Var, b: Var) -> data_format | None:
@@ -122,79 +128,58 @@ def _both(a: Var, b: Var) -> data_format | None:
 
 def _pair(x: Var, y: Var) -> tuple[Array, Array] | None:
     """The numbers of two constants that have one element type and layout, and few of them."""
-    one, two = x._expr, y._expr
-    if one.op != "Const" or two.op != "Const" or x._layout is not y._layout or SETTINGS.lazy:
-        return None
-    a, b = one._held, two._held
-    if a is None or b is None or a.size > FEW or b.size > FEW or one.leaf_type[0] is not two.leaf_type[0]:
+    a, b = _held(x), _held(y)
+    if a is None or b is None or a.size > FEW or b.size > FEW or x._layout is not y._layout or x._kind is not y._kind:
         return None
     return a, b
 
 
 def unary(op: str, x: Var) -> Var | None:
     """A function of each number, of floats."""
-    expr = x._expr
-    array, kind, function = expr._held, expr.leaf_type[0], _UNARY.get(op)
-    if function is None or array is None or expr.op != "Const" or array.size > FEW or SETTINGS.lazy:
+    array, function = _held(x), UNARY.get(op)
+    if function is None or array is None or array.size > FEW:
         return None
-    if kind is not DType.F32 and kind is not DType.F64:
-        return None
-    try:
-        found = _OWN.run(function, array)
-    except RuntimeError:  # as in _silently()
-        found = _within(function, array)
-    return _constant(found, kind, x._layout)
+    kind = x._kind
+    return constant(silently(function, array), kind, x._layout) if kind in _FLOATS else None
 
 
 def binary(op: str, x: Var, y: Var) -> Var | None:
-    """A function of pairs of numbers, which broadcast.
-
-    It is what formulas are made of: nothing in it is a call that need not be one."""
-    one, two = x._expr, y._expr
-    a, b, kind = one._held, two._held, one.leaf_type[0]
+    """A function of pairs of numbers, which broadcast."""
+    pair = _pair(x, y)
+    if pair is None:
+        return None
+    kind = x._kind
     function = _BINARY.get((op, kind))
-    if (
-        function is None or a is None or b is None or one.op != "Const" or two.op != "Const" or a.size > FEW
-        or b.size > FEW or x._layout is not y._layout or kind is not two.leaf_type[0] or SETTINGS.lazy
-    ):  # fmt: skip
+    if function is None:
         return None
     try:
-        try:
-            found = _OWN.run(function, a, b)
-        except RuntimeError:  # as in _silently()
-            found = _within(function, a, b)
-    except _MISFITS:
+        return constant(silently(function, *pair), kind, x._layout)
+    except MISFITS:
         return None
-    if type(found) is not Array:
-        return _constant(found, kind, x._layout)
-    expr = _new(Expr)
-    expr.leaf_type, expr._held = (kind, found.shape), found
-    made: Var = _new(Var)
-    made._expr, made._index, made._layout, made._unconverted = expr, 0, x._layout, None
-    return made
 
 
 def clipped(x: Var, low: float, high: float) -> Var | None:
     """Numbers limited to an interval."""
     array = _held(x)
-    if array is None or array.size > FEW or x._expr.leaf_type[0] is not DType.F32:
+    if array is None or array.size > FEW or x._kind is not DType.F32:
         return None
-    found = _silently(_limited, array, np.float32(low), np.float32(high))
-    return _constant(found, DType.F32, x._layout)
+    found = silently(limited, array, np.float32(low), np.float32(high))
+    return constant(found, DType.F32, x._layout)
 
 
-def _limited(array: Array, low: np.float32, high: np.float32) -> Any:
-    return np.minimum(np.maximum(array, low), high)
+def limited(array: Array, low: Any, high: Any) -> Any:
+    found = np.maximum(array, low)
+    return np.minimum(found, high, out=found) if type(found) is Array else np.minimum(found, high)
 
 
 def compare(op: str, x: Var, y: Var) -> Var | None:
     """A comparison of pairs of numbers, which broadcast: 0 and 1, as ``int``."""
-    pair, function = _pair(x, y), _COMPARING.get(op)
+    pair, function = _pair(x, y), COMPARING.get(op)
     if pair is None or function is None:
         return None
     try:
-        return _constant(_silently(function, *pair).astype(np.int32), DType.I32, x._layout)
-    except _MISFITS:
+        return constant(silently(function, *pair).astype(np.int32), DType.I32, x._layout)
+    except MISFITS:
         return None
 
 
@@ -206,8 +191,8 @@ def select(condition: Var, x: Var, y: Var) -> Var | None:
     if c.dtype.kind == "f":
         return None
     try:
-        return _constant(np.where(c, a, b), x._expr.leaf_type[0], layout)
-    except _MISFITS:
+        return constant(np.where(c, a, b), x._kind, layout)
+    except MISFITS:
         return None
 
 
@@ -224,19 +209,19 @@ def reduce(operation: str, x: Var, axes: Sequence[int], keepdims: bool) -> Var |
         return None
     if array.size > (MANY if operation in _EXTREMES else FEW) and not _in_pairs(array, axes):
         return None
-    kind = x._expr.leaf_type[0]
+    kind = x._kind
     mean = operation == "MEAN"
-    function = _REDUCING.get("SUM" if mean else operation)
+    function = REDUCING.get("SUM" if mean else operation)
     if function is None or kind not in (_FLOATS if mean else _NUMBERS):
         return None
     over = None if not axes else tuple(axes)
     try:
-        found = _silently(function, array, over, array.dtype, None, keepdims)
-    except _MISFITS:
+        found = silently(function, array, over, array.dtype, None, keepdims)
+    except MISFITS:
         return None
     if mean:
         found = np.divide(found, array.dtype.type(array.size // max(np.size(found), 1)))
-    return _constant(found, kind, x._layout)
+    return constant(found, kind, x._layout)
 
 
 def variance(x: Var, axes: Sequence[int], keepdims: bool, less: int) -> Var | None:
@@ -244,18 +229,19 @@ def variance(x: Var, axes: Sequence[int], keepdims: bool, less: int) -> Var | No
     array = _held(x)
     if array is None or not array.size or not array.ndim:
         return None
-    kind = x._expr.leaf_type[0]
+    kind = x._kind
     if kind not in _FLOATS or (array.size > FEW and not _in_pairs(array, axes)):
         return None
     over = None if not axes else tuple(axes)
     try:
-        found = _silently(_spread, array, over, keepdims, less)
-    except _MISFITS:
+        found = silently(spread, array, over, keepdims, less)
+    except MISFITS:
         return None
-    return None if found is None else _constant(found, kind, x._layout)
+    return None if found is None else constant(found, kind, x._layout)
 
 
-def _spread(array: Array, over: tuple[int, ...] | None, keepdims: bool, less: int) -> Any:
+def spread(array: Array, over: int | tuple[int, ...] | None, keepdims: bool, less: int) -> Any:
+    """The mean of squared differences from the mean; None where the divisor is none."""
     kind = array.dtype
     add: Any = np.add.reduce
     total = add(array, over, kind, None, True)
@@ -270,34 +256,35 @@ def _spread(array: Array, over: tuple[int, ...] | None, keepdims: bool, less: in
 def position(x: Var, axis: int, high: bool) -> Var | None:
     """Where the extreme along an axis is."""
     array = _held(x)
-    if array is None or not array.size or not array.ndim or x._expr.leaf_type[0] not in _NUMBERS:
+    if array is None or not array.size or not array.ndim or x._kind not in _NUMBERS:
         return None
     try:
         found = (np.argmax if high else np.argmin)(array, axis)
-    except _MISFITS:
+    except MISFITS:
         return None
-    return _constant(np.asarray(found, np.int32), DType.I32, x._layout)
+    return constant(np.asarray(found, np.int32), DType.I32, x._layout)
 
 
 def running_sum(x: Var, axis: int) -> Var | None:
     """Sums of what comes before along an axis, and itself."""
     array = _held(x)
-    if array is None or not array.size or x._expr.leaf_type[0] not in _NUMBERS:
+    if array is None or not array.size or x._kind not in _NUMBERS:
         return None
-    found = _silently(np.add.accumulate, array, axis, array.dtype)
-    return _constant(found, x._expr.leaf_type[0], x._layout) if found.flags.c_contiguous else None
+    found = silently(np.add.accumulate, array, axis, array.dtype)
+    return constant(found, x._kind, x._layout) if found.flags.c_contiguous else None
 
 
 def joined(parts: Sequence[Var], axis: int, kind: DType) -> Var | None:
     """Tensors of one element type one after the other."""
     layout = parts[0]._layout
-    if SETTINGS.lazy or any(p._expr.op != "Const" or p._layout is not layout for p in parts):
+    arrays = [_held(p) for p in parts if p._layout is layout]
+    if len(arrays) < len(parts) or any(a is None for a in arrays):
         return None
     try:
-        found = np.concatenate([p._array() for p in parts], axis)
-    except _MISFITS:
+        found: Array = np.concatenate(arrays, axis)  # type: ignore[arg-type] # none is None
+    except MISFITS:
         return None
-    return _constant(found, kind, layout) if found.flags.c_contiguous else None
+    return constant(found, kind, layout) if found.flags.c_contiguous else None
 
 
 def product(x: Var, y: Var, most: float) -> Var | None:
@@ -305,11 +292,11 @@ def product(x: Var, y: Var, most: float) -> Var | None:
     a, b, layout = _held(x), _held(y), _both(x, y)
     if a is None or b is None or layout is None or not a.ndim or not b.ndim or not a.size or not b.size:
         return None
-    if x._expr.leaf_type[0] not in _NUMBERS or a.size * (b.shape[-1] if b.ndim > 1 else 1) > most:
+    if x._kind not in _NUMBERS or a.size * (b.shape[-1] if b.ndim > 1 else 1) > most:
         return None
     try:
-        return _constant(_silently(np.matmul, a, b), x._expr.leaf_type[0], layout)
-    except _MISFITS:
+        return constant(silently(np.matmul, a, b), x._kind, layout)
+    except MISFITS:
         return None
 
 
@@ -320,9 +307,9 @@ def part(x: Var, key: object) -> Any:
         return None
     try:
         found = array[key]
-    except _MISFITS:
+    except MISFITS:
         return None
-    return _constant(found.copy("C"), x._expr.leaf_type[0], x._layout) if type(found) is Array else found.item()
+    return constant(found.copy("C"), x._kind, x._layout) if type(found) is Array else found.item()
 
 
 def moved(x: Var, order: Sequence[int]) -> Var | None:
@@ -332,12 +319,13 @@ def moved(x: Var, order: Sequence[int]) -> Var | None:
         return None
     try:
         found = array.transpose(order)
-    except _MISFITS:
+    except MISFITS:
         return None
-    return _constant(found.copy("C"), x._expr.leaf_type[0], x._layout)
+    return constant(found.copy("C"), x._kind, x._layout)
 
 
 __all__ = [
-    "FEW", "MANY", "binary", "clipped", "compare", "joined", "moved", "part", "position", "product", "reduce",
-    "running_sum", "select", "unary", "variance",
+    "COMPARING", "FEW", "MANY", "MISFITS", "OF_FLOATS", "OF_NUMBERS", "REDUCING", "UNARY", "Array", "binary", "clipped",
+    "compare", "constant", "joined", "limited", "moved", "part", "position", "product", "reduce", "run", "running_sum",
+    "select", "silently", "spread", "unary", "variance",
 ]  # fmt: skip
