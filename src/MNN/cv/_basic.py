@@ -181,9 +181,15 @@ def threshold(src: ArrayLike, thresh: float, maxval: float, type: int) -> Var:
         thresh = float(np.floor(thresh))
     if type & THRESH_MASK not in _CHOICES:
         raise MNNError(f"type is {type}; it must be one of THRESH_*")
-    compare = functools.partial(_compared, thresh=thresh, maxval=maxval, kind=type & THRESH_MASK)
-    found = kernels.by_table(image, compare)
-    return _wrap(compare(image) if found is None else found)
+    kind = type & THRESH_MASK
+    found = kernels.looked_up(image, _table(thresh, maxval, kind)) if image.dtype == np.uint8 else None
+    return _wrap(_compared(image, thresh, maxval, kind) if found is None else found)
+
+
+@functools.lru_cache(maxsize=64)
+def _table(thresh: float, maxval: float, kind: int) -> Array:
+    """What a threshold makes of every byte."""
+    return _compared(np.arange(256, dtype=np.uint8), thresh, maxval, kind)
 
 
 _CHOICES = {

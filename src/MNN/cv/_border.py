@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,6 +29,12 @@ def inside(places: Array, length: int, border: int) -> Array:
     raise MNNError(f"the border {border} is unknown; use BORDER_CONSTANT, BORDER_REFLECT or BORDER_REFLECT_101")
 
 
+@functools.lru_cache(maxsize=256)
+def _outside(start: int, count: int, length: int, border: int) -> Array:
+    """The places inside of what a border holds, ``count`` of them from ``start`` on."""
+    return inside(np.arange(start, start + count), length, border)
+
+
 def pad(image: Array, top: int, bottom: int, left: int, right: int, border: int, value: object = 0) -> Array:
     """The picture with a border around it; ``value`` (one number or one per channel) for ``BORDER_CONSTANT``."""
     height, width = image.shape[:2]
@@ -39,8 +46,9 @@ def pad(image: Array, top: int, bottom: int, left: int, right: int, border: int,
         target = np.swapaxes(part, 0, axis)
         source = target[before : before + length]
         for start, count in ((-before, before), (length, behind)):
-            places = inside(np.arange(start, start + count), length, border)
-            target[before + start : before + start + count] = source[places] if outside is None else outside
+            if count:
+                strip = source[_outside(start, count, length, border)] if outside is None else outside
+                target[before + start : before + start + count] = strip
     return result
 
 

@@ -19,8 +19,12 @@ def by_table(image: Array, function: Callable[[Array], Array]) -> Array | None:
     """``function`` of every byte of a picture, where its results are bytes; None where numpy is to do it."""
     if image.dtype != np.uint8 or not worthwhile(image.size):
         return None
-    table = function(np.arange(ENTRIES, dtype=np.uint8))
-    if table.dtype != np.uint8:
+    return looked_up(image, function(np.arange(ENTRIES, dtype=np.uint8)))
+
+
+def looked_up(image: Array, table: Array) -> Array | None:
+    """What a ``table`` of 256 bytes has for every byte of a picture; None where numpy is to do it."""
+    if table.dtype != np.uint8 or not worthwhile(image.size):
         return None
     image, out = np.ascontiguousarray(image), np.empty(image.shape, np.uint8)
     _look_up(image.size, getNumThreads())(address(table), address(image), address(out))

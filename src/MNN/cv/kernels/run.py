@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import struct
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +35,8 @@ _SHARED = 1 << 16
 _MOST = 16
 """Blocks for each thread, so that none waits long for another."""
 
+_address, _view = ctypes.addressof, ctypes.c_char.from_buffer
+
 
 class Settings:
     """``threads``: the most that a function may use, 0 for as many as there are processors. ``least``: the size of
@@ -59,7 +63,27 @@ class _Own(threading.local):
 
     def __init__(self) -> None:
         self.lock, self.scratch = RunLock(), Scratch()
-        self.programs: dict[int, tuple[NativeProgram, NDArray[np.int64], int]] = {}
+        self.programs: dict[int, _Shared] = {}
+        self._memory, self._place = self.scratch.of(0), 0
+
+    def room(self, nbytes: int) -> int:
+        """Where scratch of at least ``nbytes`` begins."""
+        if self._memory.nbytes < nbytes:
+            self._memory = self.scratch.of(nbytes)  # held, as larger memory may take its place there
+            self._place = address(self._memory)
+        return self._place
+
+
+class _Shared(NamedTuple):
+    """A program of a kernel that threads share, for at most so much scratch, and its last number of blocks."""
+
+    program: NativeProgram
+    args: NDArray[np.int64]
+    scratch: int
+    blocks: list[int]
+
+
+_CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
 
 _OWN = _Own()
@@ -85,35 +109,47 @@ def bands(height: int, numbers: int) -> int:
 class Call:
     """A kernel with all of its arguments but the addresses of pictures, to be run any number of times."""
 
-    __slots__ = ("_blocks", "_kernel", "_label", "_moving", "_scratch", "_threads", "_values", "keep")
+    __slots__ = (
+        "_alone", "_blocks", "_kernel", "_label", "_moving", "_pack", "_scratch", "_threads", "_values", "keep",
+    )  # fmt: skip
 
     def __init__(self, spec: KernelSpec, args: Mapping[str, int], moving: Sequence[str], blocks: int, keep: object):
         """``moving``: the slots that a run is given; ``keep``: whatever owns the memory that ``args`` point to."""
-        self._values = np.array([args.get(name, 0) for name in spec.slots()], np.int64)
+        self._values = [args.get(name, 0) for name in spec.slots()]
         self._moving = [spec.slots().index(name) for name in moving]
         self._kernel = library().load([spec])[0]
+        self._alone, self._pack = _CALL(self._kernel), struct.Struct(f"{len(self._values)}q").pack
         self._scratch = spec.scratch(target(), args)
         self._blocks, self._threads = blocks, min(getNumThreads(), blocks) if blocks > 1 else 1
         self._label, self.keep = type(spec).__name__, keep
 
     def __call__(self, *addresses: int) -> None:
         """Runs the kernel over all its blocks; what lies at the ``addresses`` must stay until this returns."""
-        found = _OWN.programs.get(self._kernel)
-        if found is None or found[2] < self._scratch:
-            command = Command(self._kernel, self._values.tolist(), self._blocks, 1, self._label)
-            program = NativeProgram([command], self._scratch, run_lock=_OWN.lock, scratch=_OWN.scratch)
-            found = _OWN.programs[self._kernel] = program, program.args(0), self._scratch
-        program, args, _ = found
-        args[:] = self._values
+        values = self._values.copy()
         for place, number in zip(self._moving, addresses, strict=True):
-            args[place] = number
-        program.set_blocks(0, self._blocks, 1)
-        program.run(self._threads)
+            values[place] = number
+        if self._threads == 1:  # nobody to share with: the kernel itself is all that there is to call
+            self._alone(self._pack(*values), 0, self._blocks, _OWN.room(self._scratch) if self._scratch else None)
+            return
+        found = _OWN.programs.get(self._kernel)
+        if found is None or found.scratch < self._scratch:
+            command = Command(self._kernel, values, self._blocks, 1, self._label)
+            program = NativeProgram([command], self._scratch, run_lock=_OWN.lock, scratch=_OWN.scratch)
+            found = _OWN.programs[self._kernel] = _Shared(program, program.args(0), self._scratch, [self._blocks])
+        found.args[:] = values
+        if found.blocks[0] != self._blocks:
+            found.program.set_blocks(0, self._blocks, 1)
+            found.blocks[0] = self._blocks
+        found.program.run(self._threads)
 
 
 def address(array: Array) -> int:
     """Where an array begins."""
-    return int(array.__array_interface__["data"][0])
+    try:
+        # a few times as fast, for arrays that are contiguous and may be written to
+        return _address(_view(array))  # type: ignore[arg-type] # a buffer, which numpy says from Python 3.12 on
+    except (TypeError, ValueError, BufferError):
+        return int(array.__array_interface__["data"][0])
 
 
 def bits(number: float) -> int:
