@@ -360,6 +360,11 @@ def test_bad_specs_are_refused(bad: dict[str, object]) -> None:
         dataclasses.replace(PLAIN, **bad)  # type: ignore[arg-type]
 
 
+def test_no_groups_of_integers() -> None:
+    with pytest.raises(ValueError, match="no groups of integers"):
+        WinogradSpec(2, 2, 3, 3, 3, 2, False, False, True, DType.I32, x=DType.I16, grouped=True)
+
+
 INNER = WinogradSpec(4, 4, 3, 3, 3, 2, False, False, True, inner_product=True)
 
 

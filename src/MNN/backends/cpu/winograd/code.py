@@ -14,6 +14,7 @@ from MNN.backends.cpu.products.dot8 import dot_int16
 from MNN.backends.cpu.products.epilogue import Epilogue, masks_work
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
+from MNN.backends.cpu.winograd.groups import Groups
 from MNN.backends.cpu.winograd.int16 import factor_of, to_take_back
 from MNN.backends.cpu.winograd.layout import LINE, Layout
 from MNN.backends.cpu.winograd.records import PER_PIXEL, tile_record
@@ -29,7 +30,7 @@ def emit_winograd(spec: WinogradSpec, target: Target) -> str:
     return Winograd(spec, target).emit()
 
 
-class Winograd(Slices):
+class Winograd(Slices, Groups):
     """The state of one emission: the kernel, and the values that hold for the current block."""
 
     def __init__(self, spec: WinogradSpec, target: Target) -> None:
@@ -72,9 +73,11 @@ class Winograd(Slices):
         self.m = b.gep(self.v, F32, self.step_v * self.spec.positions)
         self.tile_memory = b.gep(self.m, F32, self.step_m * self.spec.positions)
         parts = b.udiv(n + n_block - 1, n_block)
+        blocks = parts * b.udiv(k.slot("n_tiles") + group - 1, group) if self.spec.grouped else parts
         with b.loop(k.begin, k.end) as block:
-            tiles = b.udiv(block.index, parts)
-            part = block.index - tiles * parts
+            number = self._within(block.index, blocks)
+            tiles = b.udiv(number, parts)
+            part = number - tiles * parts
             first = tiles * group
             self.count = b.intrinsic("smin", group, k.slot("n_tiles") - first)
             self.table = entry(b, self.record, k.pointer("tiles"), first)
@@ -125,7 +128,7 @@ class Winograd(Slices):
         masked, x_type = masks_work(self.target, (self.spec.x,)), storage_type(self.spec.x)
         with self._slices() as place, b.loop(0, self.count) as tile:
             base = b.gep(k.pointer("x"), x_type, self._entry(tile.index, "x"))
-            base = self._slice(base, x_type, tile.index, place)
+            base = self._group_in(self._slice(base, x_type, tile.index, place), x_type)
             last_row, last_column = self._entry(tile.index, "last_row"), self._entry(tile.index, "last_column")
             height, width = self.f_h.inputs, self.f_w.inputs
             ends = [(i, last_row, "row_x") for i in range(1, height)] + [
@@ -200,7 +203,7 @@ class Winograd(Slices):
         with b.loop(0, spec.positions) as position:
             v = b.gep(self.v, F32, position.index * self.step_v)
             m = b.gep(self.m, F32, position.index * self.step_m)
-            u = b.gep(k.pointer("u"), F32, self._factor(position.index) * (panels * panel_size) + first)
+            u = b.gep(self.weights, F32, self._factor(position.index) * (panels * panel_size) + first)
             self.position = position.index
             with b.loop(0, self.n1 - self.n0, self.nr, carry=[u]) as column:
                 self.panel_column = column.index
@@ -310,6 +313,7 @@ class Winograd(Slices):
         masked = masks_work(self.target, (spec.out, *self.op_dtypes))
         with b.loop(0, self.count) as tile, self._depths(tile.index) as depth:
             y = b.gep(k.pointer("y"), self.out_type, self._entry(tile.index, "y"))
+            y = self._group_out(y, self.out_type)
             y = y if depth is None else b.gep(y, self.out_type, depth * k.slot("deep_y"))
             rows, columns = self._entry(tile.index, "rows"), self._entry(tile.index, "columns")
             ops = []
@@ -319,7 +323,7 @@ class Winograd(Slices):
                     pointer = b.gep(pointer, storage_type(dtype), self._entry(tile.index, f"op{i}"))
                     if depth is not None:
                         pointer = b.gep(pointer, storage_type(dtype), depth * k.slot(f"deep{i}"))
-                ops.append(pointer)
+                ops.append(self._group_out(pointer, storage_type(dtype)) if "n" in kind else pointer)
             source = b.gep(self.m, F32, self._row(tile.index, depth) * self.row_m)
             whole = b.and_(b.icmp("eq", rows, spec.mh), b.icmp("eq", columns, spec.mw))
             hidden = self._hide([self.step_m, k.slot("row_y"), k.slot("col_y")])

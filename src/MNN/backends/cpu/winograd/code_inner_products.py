@@ -56,7 +56,7 @@ class InnerProductWinograd(Winograd):
         with b.loop(0, spec.positions) as position:
             v = b.gep(self.v, F32, position.index * self.step_v)
             m = b.gep(self.m, F32, position.index * self.step_m)
-            u = b.gep(k.pointer("u"), F32, self._factor(position.index) * (panels * panel_size) + first)
+            u = b.gep(self.weights, F32, self._factor(position.index) * (panels * panel_size) + first)
             each = b.udiv(k.slot("group"), spec.mr) * size
             own = b.gep(notes, F32, position.index * (each * k.slot("n_slices") if spec.deep else each))
 

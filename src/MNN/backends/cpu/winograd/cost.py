@@ -29,6 +29,7 @@ from MNN.backends.cpu.winograd.depth import depth_tile, depths_to_try
 from MNN.backends.cpu.winograd.layout import Layout
 from MNN.backends.cpu.winograd.points import filtering, supported
 from MNN.backends.cpu.winograd.sums import Work, fixed_sums, name_of, partial_sums
+from MNN.backends.cpu.winograd.tiles import INNER_TILES, blocks_to_try, deep_blocks, register_tiles
 from MNN.backends.cpu.winograd.transform import operations
 from MNN.ir.dtype import DType
 
@@ -63,8 +64,6 @@ _NOT_HIDDEN, _NOT_HIDDEN_AGAIN = 0.5, 0.35
 the other way round the first one holds. Measured in place, every size of block of every layer of four networks."""
 _PER_TILE = 40.0
 """Cycles of a tile's table entries and addresses, in and out."""
-INNER_TILES = ((6, 3), (9, 2), (7, 2), (10, 2), (12, 1), (14, 1))
-"""Register tiles of inner products, none of which are plain ones."""
 _INNER_TILE, _INNER_SUM, _INNER_VECTOR = 60.0, 20.0, 2.0
 """Cycles of a register tile's start and end; of a further partial sum's, and of each of its vectors."""
 _INNER_ROW, _INNER_VECTORS = 25.0, 5.0
@@ -72,10 +71,6 @@ _INNER_ROW, _INNER_VECTORS = 25.0, 5.0
 _FILTER, _FAR_FILTER, _TURNED = 0.8, 2.5, 2.0
 """Cycles for every number of transformed filters, where they are transformed in each run; where these do not fit the
 second-level cache; and for every number of the filters, which are put in order before."""
-_MOST_GROUPS = 12
-_MOST_ROWS = 256
-"""Rows of products of a block with a third axis."""
-_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512)
 _CHANNELS = 8
 """Channels below which nothing is gained."""
 
@@ -223,9 +218,8 @@ def _best(
     best: tuple[float, int, int, int, int, int] | None = None
     kept: tuple[float, int, int, int, int, int] | None = None
     rows = plane * work.depths
-    options = (
-        INNER_TILES if inner_product else register_tiles(target if work.fixed or int16 else with_all_registers(target))
-    )
+    registers = target if work.fixed or int16 else with_all_registers(target)
+    options = INNER_TILES if inner_product else register_tiles(registers, work.n)
     if earlier in options and -(-rows // earlier[0]) * earlier[0] <= PACKED * rows:
         options = (earlier,)  # only padding makes a tile better for one size than for another
     for mr, nv in options:
@@ -233,11 +227,14 @@ def _best(
         nr, panels = rates.layout.nr, rates.panels
         for depths in depths_to_try(work.depths) if work.taps > 1 else (1,):
             tiles, shape = plane * -(-work.depths // depths), _shape(work, depths)
-            for group in _groups(tiles, mr) if work.taps == 1 else _deep_groups(tiles, depths, mr, inner_product):
+            for group in blocks_to_try(tiles, mr) if work.taps == 1 else deep_blocks(tiles, depths, mr, inner_product):
                 blocks = -(-tiles // group)
                 wanted = (1, *(-(-blocks_each * threads // blocks) for blocks_each in (1, 2))) if threads > 1 else (1,)
                 for width in {-(-panels // min(panels, count)) for count in wanted}:
-                    cycles = _cycles(target, rates, threads, tiles, group, width, far, shape)
+                    if work.groups == 1:
+                        cycles = _cycles(target, rates, threads, tiles, group, width, far, shape)
+                    else:
+                        cycles = far + _of_groups(target, rates, threads, tiles, group, width, shape, work.groups)
                     if best is None or cycles < best[0] * 0.995:
                         best = cycles, mr, nv, group, width * nr, depths
                     if (mr, nv) == earlier and (kept is None or cycles < kept[0] * 0.995):
@@ -251,31 +248,6 @@ def _best(
 def _shape(work: Work, depths: int) -> tuple[int, int]:
     """Slices of the input, and results, of a tile along a third axis."""
     return (len(depth_tile(depths, work.taps, work.step, work.dilation).slices), depths) if work.taps > 1 else (1, 1)
-
-
-def _deep_groups(tiles: int, depths: int, mr: int, inner_product: bool) -> list[int]:
-    """The same for tiles of several results along a third axis. Inner products take whole register tiles of a slice."""
-    unit = mr if inner_product else 1
-    sizes = sorted({-(-tiles // q // unit) * unit for q in _PARTS})
-    return [size for size in sizes if size * depths <= _MOST_ROWS] or sizes[:1]
-
-
-def register_tiles(target: Target) -> tuple[tuple[int, int], ...]:
-    """Rows and vectors of register tiles, those to prefer first."""
-    if target.lane_operand:
-        return ((8, 2), (5, 4), (4, 4), (4, 2))
-    if target.vector_registers >= 32:
-        return ((8, 2), (6, 4), (8, 3), (4, 4), (5, 4), (7, 3))
-    return ((6, 2), *(((4, 3),) if target.vector_registers > 16 else ()), (4, 2), (5, 2), (3, 2))
-
-
-def _groups(tiles: int, mr: int) -> list[int]:
-    """Sizes of blocks to try: tiles in nearly equal parts, in whole register tiles."""
-    units = -(-tiles // mr)
-    parts = [q for q in _PARTS if q <= units]
-    return sorted({-(-units // q) * mr for q in parts if -(-units // q) * mr <= max(128, mr) or q == parts[-1]})[
-        -_MOST_GROUPS:
-    ]
 
 
 @functools.cache
@@ -352,7 +324,7 @@ def _rates(
 def _far_cycles(target: Target, work: Work) -> float:
     """Cycles to read and write images that are larger than the second-level cache."""
     through = work.c * work.stride**2 * work.step + 2 * work.n  # what is written is read first
-    images = (1.0 if work.bytes else 4.0) * work.images * work.depths * work.oh * work.ow * through
+    images = (1.0 if work.bytes else 4.0) * work.groups * work.images * work.depths * work.oh * work.ow * through
     return images / _FAR_BYTES_PER_CYCLE if images > target.l2_bytes else 0.0
 
 
@@ -388,6 +360,15 @@ def _cycles(
     if first + again > arithmetic:
         return first + again + _NOT_HIDDEN * arithmetic
     return arithmetic + _NOT_HIDDEN * first + _NOT_HIDDEN_AGAIN * again
+
+
+def _of_groups(
+    target: Target, rates: _Rates, threads: int, tiles: int, group: int, width: int, shape: tuple[int, int], groups: int
+) -> float:
+    """The same for ``groups`` of channels, one after the other."""
+    blocks = groups * -(-tiles // group) * -(-rates.panels // width)
+    uneven = threads * -(-blocks // threads) / blocks
+    return groups * uneven * _cycles(target, rates, 1, tiles, group, width, 0.0, shape)
 
 
 def _register_tiles(tiles: int, group: int, depths: int, mr: int, inner_product: bool) -> int:

@@ -54,7 +54,7 @@ def winograd_candidates(e: Emitter, work: Contraction, settled: str = "") -> lis
     if (
         not (constant or _at_run_time(e, prim))
         or not (int16 or (kind in (DType.F32, DType.BF16) and (w.dtype is DType.F32 or not constant)))
-        or prim.groups != 1
+        or (prim.groups != 1 and not (constant and kind is DType.F32))
         or (axes := choose_axes(w.shape[2:])) is None
         or any(prim.dilations[a] != 1 for a in range(len(shape) - 2) if a != axes.depth)
         or not (strides := _strides(prim, axes)) <= ({1} if int16 else {1, 2})
@@ -67,11 +67,13 @@ def winograd_candidates(e: Emitter, work: Contraction, settled: str = "") -> lis
     fixed = constant and kind is DType.BF16 and e.precision == "low" and applies(e.target, w.shape[1])
     images = shape[0] * elements([shape[2 + a] for a in axes.others])
     third = [axes.along_depth(numbers, 1) for numbers in (shape[2:], w.shape[2:], prim.strides, prim.dilations)]
-    conv_work = Work(images, oh, ow, w.shape[1], w.shape[0], rh, rw, fixed, stride, *third)
+    channels = w.shape[1], w.shape[0] // prim.groups
+    conv_work = Work(images, oh, ow, *channels, rh, rw, fixed, stride, *third, groups=prim.groups)
     conv = _Conv(e, product, w, conv_work, axes, prim)
     found = []
     choice_key: tuple[object, ...] = (e.origin, "Winograd", conv_work.c, conv_work.n, rh, rw, conv_work.stride)
     choice_key += (conv_work.taps,) if conv_work.taps > 1 else ()
+    choice_key += ("groups", prim.groups) if prim.groups > 1 else ()
     earlier = e.pool.kept_choices.get(choice_key) or {}
     tiles = dict(earlier)
     room = replace(conv_work, images=room_of(images), oh=room_of(oh), ow=room_of(ow), depths=room_of(third[0]))
@@ -207,6 +209,7 @@ class _Conv:
             inner_product=plan.inner_product,
             stride=work.stride,
             deep=work.taps > 1,
+            grouped=work.groups > 1,
         )
         n_tiles = work.images * -(-work.depths // plan.depths) * -(-work.oh // plan.mh) * -(-work.ow // plan.mw)
         row_x, col_x = self.axes.plane(a.place.strides[2:], 0)
@@ -230,14 +233,16 @@ class _Conv:
         }
         if spec.deep:
             args |= self._third(plan, u_tap)
+        if spec.grouped:
+            args |= {"groups": work.groups, "u_group": u_tap * work.taps}
         for i, (kind, operand) in enumerate(epilogue.operands):
             args[f"op{i}"] = e.ref(operand.place, operand.dtype)
             if kind in PER_PIXEL:
                 args[f"row{i}"], args[f"col{i}"] = self.axes.plane(operand.strides[2:], 0)
                 if spec.deep:
                     args[f"deep{i}"] = self.axes.along_depth(operand.strides[2:], 0)
-        blocks = spec.blocks(n_tiles, plan.group, work.n, plan.n_block)
-        flops = 2 * work.images * work.oh * work.ow * work.n * work.c * work.rh * work.rw
+        blocks = work.groups * spec.blocks(n_tiles, plan.group, work.n, plan.n_block)
+        flops = 2 * work.groups * work.images * work.oh * work.ow * work.n * work.c * work.rh * work.rw
         flops *= work.depths * work.taps
         e.command(spec, args, blocks, blocks if room_of(flops) < SMALL else 1, flops)
 
@@ -315,12 +320,12 @@ class _Conv:
         known = e.pool.known(key)
         if known is not None:
             return {"u": Ref(known, 0)}, size
-        buffer, fresh = e.pool.reserve(key, size * work.taps, DType.F32, (w.const, w.keep))
+        buffer, fresh = e.pool.reserve(key, size * work.taps * work.groups, DType.F32, (w.const, w.keep))
         if fresh:
             with e.collect() as commands:
                 self._transform(made, buffer, head, e.place(w))
                 if head:
-                    vectors = spec.nv * made.panels(work.n) * work.taps
+                    vectors = spec.nv * made.panels(work.n) * work.taps * work.groups
                     e.command(
                         InnerProductPackSpec(), {"b": Ref(buffer, 0), "k": work.c, "vectors": spec.nv}, vectors, 1
                     )
@@ -328,15 +333,16 @@ class _Conv:
         return {"u": Ref(buffer, 0)}, size
 
     def _transform(self, made: WinogradWeightsSpec, buffer: Buffer, head: int, place: Place) -> None:
-        """Emits the transformation of filters that lie at ``place``, tap by tap along a third axis."""
+        """Emits the transformation of filters that lie at ``place``, group by group, tap by tap along a third axis."""
         e, work = self.e, self.work
         size = made.size(work.c, work.n, head)
         w_n, w_c, *rest = place.strides
         w_h, w_w = self.axes.plane(rest, 0)
         step, third = min(_STEP, work.c), self.axes.along_depth(rest, 0)
-        for tap in range(work.taps):
-            at = place._replace(offset=place.offset + tap * third)
-            args: dict[str, int | Ref] = {"w": e.ref(at, DType.F32), "u": Ref(buffer, 4 * tap * size)}
+        for number in range(work.groups * work.taps):
+            group, tap = divmod(number, work.taps)
+            at = place._replace(offset=place.offset + group * work.n * w_n + tap * third)
+            args: dict[str, int | Ref] = {"w": e.ref(at, DType.F32), "u": Ref(buffer, 4 * number * size)}
             args |= {"c": work.c, "n": work.n, "head": head, "step": step}
             args |= {"w_n": w_n, "w_c": w_c, "w_h": w_h, "w_w": w_w}
             e.command(made, args, made.blocks(work.c, work.n, step), 1)

@@ -46,6 +46,11 @@ DEEP = Record(
     word("deep_y", "elements of y from one slice to the next"),
     word("u_tap", "elements (of 4 bytes) of u, and of scales, from what belongs to one tap to the next"),
 )
+GROUPED = Record(
+    "behind these with grouped",
+    word("groups", "groups of channels, each with c and n of its own, which lie one behind the other"),
+    word("u_group", "elements (of 4 bytes) of u from one group's to the next"),
+)
 WEIGHTS = Record(
     "transform of weights",
     word("w", "the weights", pointer=True),
@@ -106,6 +111,7 @@ def operand_arguments(kinds: Sequence[str], deep: bool = False) -> Record:
 __all__ = [
     "DEEP",
     "FIXED",
+    "GROUPED",
     "MOST_ROWS",
     "NOTES",
     "PER_PIXEL",

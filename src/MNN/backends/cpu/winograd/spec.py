@@ -40,7 +40,16 @@ from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.winograd.int16 import factor_of
 from MNN.backends.cpu.winograd.layout import Layout
 from MNN.backends.cpu.winograd.points import Filtering, filtering, supported, whole_filtering
-from MNN.backends.cpu.winograd.records import DEEP, FIXED, NOTES, WEIGHTS, WINOGRAD, operand_arguments, tile_record
+from MNN.backends.cpu.winograd.records import (
+    DEEP,
+    FIXED,
+    GROUPED,
+    NOTES,
+    WEIGHTS,
+    WINOGRAD,
+    operand_arguments,
+    tile_record,
+)
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 
@@ -98,6 +107,9 @@ class WinogradSpec(GeneratedSpec):
     deep: bool = field(default=False, kw_only=True)
     """Whether windows have taps along a third axis."""
 
+    grouped: bool = field(default=False, kw_only=True)
+    """Whether there are groups of channels: all blocks of one, then those of the next; neither fixed nor integers."""
+
     def __post_init__(self) -> None:
         sizes = (self.mh, self.rh), (self.mw, self.rw)
         if not all(supported(m, r, self.stride) for m, r in sizes) or self.mh * self.mw < 2:
@@ -111,6 +123,8 @@ class WinogradSpec(GeneratedSpec):
             raise ValueError(f"no fixed point for inputs of {self.x.value}")
         if self.inner_product and (self.int16 or self.c_tail or self.x is not DType.F32):
             raise ValueError("inner products take f32 and whole vectors of channels")
+        if self.grouped and self.int16:
+            raise ValueError("no groups of integers")
         if self.epilogue is None:
             if self.operands or self.out is not self.acc:
                 raise ValueError("operands or another result type without an epilogue")
@@ -146,6 +160,7 @@ class WinogradSpec(GeneratedSpec):
             *self.arguments,
             *(FIXED if self.fixed else ()),
             *(DEEP if self.deep else ()),
+            *(GROUPED if self.grouped else ()),
             *operand_arguments(self.operands, self.deep),
         )
 
@@ -168,17 +183,18 @@ class WinogradSpec(GeneratedSpec):
         return "int16" if self.int16 else super().arithmetic(target)
 
     def blocks(self, n_tiles: int, group: int, n: int, n_block: int) -> int:
-        """The size of the block index space."""
+        """The size of the block index space, of each group of channels."""
         return -(-n_tiles // group) * -(-n // n_block)
 
     def traffic(self, args: Arguments) -> dict[str, int]:
         """Tiles count in full, the overlap of neighbours once: an estimate at the edges."""
         tiles, c, n = number(args, "n_tiles"), number(args, "c"), number(args, "n")
         into, out, taps = (number(args, slot) if self.deep else 1 for slot in ("n_slices", "depths", "n_taps"))
-        pixels = tiles * self.mh * self.mw * out
+        groups = number(args, "groups") if self.grouped else 1
+        c, n, pixels = c * groups, n * groups, tiles * self.mh * self.mw * out
         found = {
             "x": tiles * math.prod(f.stride * f.m for f in self.filterings) * into * c * self.x.size,
-            "u": math.prod(f.factors for f in self.filterings) * taps * c * n * (2 if self.int16 else 4),
+            "u": math.prod(f.factors for f in self.filterings) * taps * c * (n // groups) * (2 if self.int16 else 4),
             "y": pixels * n * self.out.size,
         }
         for i, kind in enumerate(self.operands):

@@ -55,6 +55,8 @@ class Work:
     dilation: int = 1
     bytes: bool = field(default=False, kw_only=True)
     """Whether numbers take a byte in memory, and pairs of channels count as one."""
+    groups: int = field(default=1, kw_only=True)
+    """Groups of channels, each with ``c`` and ``n`` of its own."""
 
 
 def name_of(work: Work, mh: int, mw: int) -> str:
