@@ -104,3 +104,37 @@ p(
 p("crop_resize", lambda x: tf.image.crop_and_resize(x, [[0.1, 0.2, 0.8, 0.9]], [0], [4, 5]), f(1, 8, 8, 2))
 p("dynamic_rnn_v1", recurrent_of_1, f(5, 2, 4), np.asarray(True))
 p("dynamic_rnn_v2", recurrent, f(5, 2, 4), np.asarray(True))
+
+
+def growing(x: Any) -> Any:
+    """An array that is written behind its end in a loop, and once more after it."""
+    rows = tf.TensorArray(tf.float32, size=0, dynamic_size=True, element_shape=[3])
+    _, rows = tf.while_loop(
+        lambda i, _: i < tf.shape(x)[0], lambda i, o: (i + 1, o.write(i, tf.reshape(x[i], [3]) * 2)), [0, rows]
+    )
+    return rows.write(rows.size() + 1, tf.ones([3])).stack()
+
+
+def scattered(x: Any) -> Any:
+    rows = tf.TensorArray(tf.float32, size=6, element_shape=[3]).scatter([3, 1, 5], tf.ensure_shape(x, [3, 3]))
+    whole = tf.TensorArray(tf.float32, size=3).scatter([2, 0, 1], tf.ensure_shape(x, [3, 3]))
+    return [rows.stack(), whole.gather([0, 2])]
+
+
+def popped(x: Any) -> Any:
+    shape, kind = tf.constant([3]), tf.float32
+    held = tf.raw_ops.TensorListFromTensor(tensor=tf.reshape(x, [-1, 3]), element_shape=shape)
+    held, last = tf.raw_ops.TensorListPopBack(input_handle=held, element_shape=shape, element_dtype=kind)
+    held = tf.raw_ops.TensorListPushBack(input_handle=held, tensor=last * 2)
+    return [tf.raw_ops.TensorListStack(input_handle=held, element_shape=shape, element_dtype=kind), last]
+
+
+p("growing_array", growing, f(5, 3))
+p("scattered_array", scattered, f(3, 3))
+p("popped_list", popped, f(4, 3))
+for _only in (False, True):
+    p(
+        f"counted_rows_{int(_only)}",
+        lambda x, only=_only: tf.math.bincount(x, minlength=6, maxlength=6, axis=-1, binary_output=only),
+        _rng.integers(0, 9, (3, 5)).astype(np.int32),
+    )

@@ -51,7 +51,8 @@ class ListHandle(Handle):
     yet), or, in a loop's body, are not there to be seen: then ``written`` is what this turn writes at ``written_at``
     (None: at the end).
 
-    ``element`` is the elements' shape as far as it is told, ``count`` how many there are to be.
+    ``element`` is the elements' shape as far as it is told, ``count`` how many there are to be; ``growing``: writing
+    behind its end makes it longer.
     """
 
     what: str = "a list of tensors"
@@ -61,3 +62,4 @@ class ListHandle(Handle):
     element: Shape | None = None
     written: Value | None = None
     written_at: Value | None = None
+    growing: bool = False

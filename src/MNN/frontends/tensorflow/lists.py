@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from MNN.errors import UnsupportedError
-from MNN.frontends.common.expressions import insert_axis
+from MNN.frontends.common.expressions import binary, insert_axis
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.handles import ListHandle
 from MNN.ir.dtype import DType
@@ -56,10 +56,10 @@ def write(ctx: Context, source: ListHandle, index: Value, item: Value, where: st
         whole = source.stacked.shape
         if whole and whole[0] == 1 and whole[1:] == item.shape and ctx.constant_ints(index) == [0]:
             return replace(source, stacked=insert_axis(ctx, item, 0))
+        before = _grown(ctx, source.stacked, index) if source.growing else source.stacked
         at = ctx.op("Reshape", index, ctx.const([1, 1]))
-        shape = ctx.op("Shape", source.stacked)
-        stacked = ctx.op("ScatterNd", at, insert_axis(ctx, item, 0), shape, source.stacked)
-        stacked.dtype, stacked.shape = source.stacked.dtype, source.stacked.shape
+        stacked = ctx.op("ScatterNd", at, insert_axis(ctx, item, 0), ctx.op("Shape", before), before)
+        stacked.dtype, stacked.shape = before.dtype, before.shape
         return replace(source, stacked=stacked)
     at_number = ctx.constant_ints(index)
     if source.items is not None and at_number is not None:
@@ -72,6 +72,34 @@ def write(ctx: Context, source: ListHandle, index: Value, item: Value, where: st
     if source.written is not None:
         raise UnsupportedError(f"{where}: two elements of unknown shape written in one turn are not supported")
     return replace(source, written=item, written_at=index)
+
+
+def _grown(ctx: Context, stacked: Value, index: Value) -> Value:
+    """The elements with zeros behind them, so that there is one at ``index``."""
+    shape = stacked.shape or ()
+    count = ctx.op("Shape", stacked, hasStart=True, start=0, hasEnd=True, end=1)
+    missing = binary(ctx, "MAXIMUM", binary(ctx, "SUB", binary(ctx, "ADD", one(ctx, index), 1), count), 0)
+    others = ctx.const([0] * (2 * len(shape) - 2), DType.I32)
+    pads = ctx.op("Concat", ctx.const([0], DType.I32), missing, others, axis=0)
+    longer = ctx.op("Padding", stacked, pads, mode="CONSTANT")
+    at = ctx.constant_ints(index)
+    known = at is not None and isinstance(shape[0], int)
+    size = max(int(shape[0]), at[0] + 1) if at and known else f"{longer.name}.0"
+    longer.dtype, longer.shape = stacked.dtype, (size, *shape[1:])
+    return longer
+
+
+def pop(ctx: Context, source: ListHandle, where: str) -> tuple[ListHandle, Value]:
+    """The list without its last element, and that element."""
+    if source.items:
+        last = source.items[-1]
+        if last is not None:
+            return replace(source, items=source.items[:-1]), last
+    whole = stack(ctx, source, where)
+    last = ctx.op("GatherV2", whole, ctx.const(-1, DType.I32), ctx.const(0, DType.I32))
+    bounds = (ctx.const([n]) for n in (0, -1, 0, 1))
+    rest = ctx.op("StridedSlice", whole, *bounds, fromType=1)
+    return replace(source, stacked=rest, items=None), last
 
 
 def push(ctx: Context, source: ListHandle, item: Value) -> ListHandle:

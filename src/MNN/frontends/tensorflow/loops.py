@@ -54,6 +54,8 @@ class _Body:
         self.params = [self._param(v, s) for v, s in zip(loop.first, shapes, strict=True)]
         # a first look, into a graph that is thrown away, at what the loop leaves as it is
         trial = loop.step(ctx.child(Graph("trial")), self.params)
+        for param, result in zip(self.params, trial, strict=True):
+            _open_growing(param, result)
         self.kept = [_same(p, t) for p, t in zip(self.params, trial, strict=True)]
         given = [f if k else p for f, p, k in zip(loop.first, self.params, self.kept, strict=True)]
         self.collected = [
@@ -82,7 +84,9 @@ class _Body:
         if isinstance(first, ListHandle):
             stacked = first.stacked
             inner = None if stacked is None else Value(name, stacked.dtype, stacked.shape)
-            return ListHandle(name, first.dtype, stacked=inner, count=first.count, element=first.element)
+            return ListHandle(
+                name, first.dtype, stacked=inner, count=first.count, element=first.element, growing=first.growing
+            )
         if isinstance(first, Handle):
             return first
         return Value(name, first.dtype, shape)
@@ -134,16 +138,21 @@ class _Body:
         if not isinstance(first, ListHandle):
             out.dtype, out.shape = first.dtype or inside.dtype, shape
             return out
-        assert isinstance(inside, ListHandle)
+        if not isinstance(inside, ListHandle):
+            return out  # what the turn gives could not be converted, and was noted
         item = inside.written or inside.stacked
         out.dtype = item.dtype if item is not None else first.dtype
         if inside.written is not None and self._overwritten(inside):
             bounds = (self.ctx.const([n]) for n in (-1, np.iinfo(np.int32).max, 0))
             out = self.ctx.op("StridedSlice", out, *bounds, fromType=1)
+        elif inside.growing and item is not None and item.shape:
+            out.shape = (f"{out.name}.0", *item.shape[1:])
         elif inside.written is not None and item is not None and item.shape is not None:
             turns = self._turns()
             out.shape = (turns if turns is not None else f"{out.name}.0", *item.shape)
-        return ListHandle(out.name, out.dtype, stacked=out, count=first.count, element=first.element)
+        return ListHandle(
+            out.name, out.dtype, stacked=out, count=first.count, element=first.element, growing=inside.growing
+        )
 
     def _turns(self) -> int | None:
         """How many turns the loop takes, where its condition is a number below a constant."""
@@ -175,6 +184,15 @@ class _Body:
             return False
         others = [v for v in node.inputs if v is not self.params[index]]
         return len(others) == 1 and self.ctx.constant_ints(others[0]) == [1]
+
+
+def _open_growing(param: Value, result: Value) -> None:
+    """A list that is written behind its end has another length in each turn."""
+    if not isinstance(param, ListHandle) or not isinstance(result, ListHandle) or not result.growing:
+        return
+    if param.stacked is not None and param.stacked.shape:
+        param.growing = True
+        param.stacked.shape = (f"{param.stacked.name}.0", *param.stacked.shape[1:])
 
 
 def _same(param: Value, result: Value) -> bool:

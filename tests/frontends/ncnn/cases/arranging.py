@@ -158,10 +158,12 @@ def flip(d: Draw) -> Case:
     return d.case()
 
 
-@family("Tile")
-def tile(d: Draw) -> Case:
+@family("Tile", "Tile into four")
+def tile(d: Draw, name: str) -> Case:
     shape = d.shape(1, 4, 5)
-    if d.flag():
+    if name == "Tile into four":
+        d.model.one("Tile", [d.input(shape)], {2: [d.int(1, 3) for _ in range(4)]})
+    elif d.flag():
         d.model.one("Tile", [d.input(shape)], {0: d.int(0, len(shape) - 1), 1: d.int(1, 3)})
     else:
         d.model.one("Tile", [d.input(shape)], {2: [d.int(1, 3) for _ in range(d.int(1, 4))]})

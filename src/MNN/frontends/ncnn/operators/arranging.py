@@ -155,7 +155,8 @@ def tile(ctx: Context, node: NcnnNode) -> Value:
         raise node.malformed(f"repeats {repeats}")
     more = len(repeats) - dims
     if more > 0:
-        x = ctx.op("Unsqueeze", x, squeezeDims=list(range(1, 1 + more)))
+        first = 2 if dims == 3 else 1  # an image's channels stay in front of the depth that it gets
+        x = ctx.op("Unsqueeze", x, squeezeDims=list(range(first, first + more)))
     return ctx.op("Tile", x, ctx.const([1, *[1] * -more, *repeats]))
 
 

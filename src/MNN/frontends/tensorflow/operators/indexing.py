@@ -216,8 +216,10 @@ def bincount(ctx: Context, node: TfNode) -> Value:
     """How often each number below the size is there, or the sum of its weights."""
     binary_output = node.bool_attr("binary_output", False)
     at, size, weights = node.tensors(0, 3)
+    if ctx.rank(at) == 2 and (binary_output or ctx.rank(weights) is not None):
+        return _rows_counted(ctx, at, size, weights, binary_output)
     if binary_output or ctx.rank(at) != 1:
-        raise node.unsupported("rows of numbers, or only whether they are there,", "count one row")
+        raise node.unsupported("numbers of another rank than 1 and 2, or only whether they are there,", "count rows")
     if weights.shape == (0,):
         dtype = weights.dtype or DType.F32
         weights = ctx.op("Fill", ctx.op("Shape", at), ctx.const(np.asarray(1, dtype.numpy)))
@@ -227,3 +229,18 @@ def bincount(ctx: Context, node: TfNode) -> Value:
     safe = ctx.op("Select", inside, at, ctx.const_like(0, at))
     kept = ctx.op("Select", inside, weights, ctx.const_like(0, weights))
     return ctx.op("ScatterNd", insert_axis(ctx, safe, 1), kept, shape, zeros, opType="ADD")
+
+
+def _rows_counted(ctx: Context, at: Value, size: Value, weights: Value, only_whether: bool) -> Value:
+    """``[rows, size]`` of ``at[rows, n]``: how often each number is there, the sum of its weights, or whether it is."""
+    dtype = weights.dtype or DType.F32
+    numbers = ctx.op(
+        "Range", ctx.const(0, size.dtype), ctx.op("Reshape", size, ctx.const([])), ctx.const(1, size.dtype)
+    )
+    hits = ctx.op("BinaryOp", insert_axis(ctx, at, 2), numbers, opType="EQUAL")
+    counts = ctx.op("Cast", hits, dstT=data_type(dtype))
+    if only_whether:
+        return ctx.op("Reduction", counts, operation="MAXIMUM", dim=[1], keepDims=False)
+    if weights.shape is not None and 0 not in weights.shape:
+        counts = ctx.op("BinaryOp", counts, insert_axis(ctx, weights, 2), opType="MUL")
+    return ctx.op("Reduction", counts, operation="SUM", dim=[1], keepDims=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from MNN.frontends.tensorflow import lists
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.handles import ListHandle
@@ -46,11 +48,25 @@ def scatter(ctx: Context, node: TfNode) -> Value:
     return _scattered(ctx, node, node.input(0), node.input(1))
 
 
+@tf_op("TensorListScatterIntoExistingList")
+def scatter_into(ctx: Context, node: TfNode) -> Value:
+    source, at = node.list_input(0), node.input(2)
+    if source.stacked is None or source.growing:
+        return _scattered(ctx, node, node.input(1), at)
+    row = ctx.op("Unsqueeze", at, squeezeDims=[1])
+    whole = source.stacked
+    stacked = ctx.op("ScatterNd", row, node.input(1), ctx.op("Shape", whole), whole)
+    stacked.dtype, stacked.shape = whole.dtype, whole.shape
+    return replace(source, stacked=stacked)
+
+
 def _scattered(ctx: Context, node: TfNode, values: Value, at: Value) -> Value:
     """A list whose elements are put at places: here, all of them in order."""
     places = ctx.constant_ints(at)
     count = at.shape[0] if at.shape else None
     if places is not None and places != list(range(len(places))):
+        if sorted(places) != list(range(len(places))):
+            raise node.unsupported(f"writing to the places {places[:8]} alone", "write all elements")
         row = ctx.op("Unsqueeze", at, squeezeDims=[1])
         return lists.of_stacked(ctx, ctx.op("ScatterNd", row, values, ctx.op("Shape", values)))
     if places is None and not _counted(ctx, at):
@@ -68,8 +84,9 @@ def _counted(ctx: Context, at: Value) -> bool:
 
 @tf_op("TensorListSetItem")
 def set_item(ctx: Context, node: TfNode) -> Value:
-    node.ignore("resize_if_index_out_of_bounds")
-    return lists.write(ctx, node.list_input(0), node.input(1), node.input(2), node.where)
+    source = node.list_input(0)
+    growing = node.bool_attr("resize_if_index_out_of_bounds", False) or source.growing
+    return lists.write(ctx, replace(source, growing=growing), node.input(1), node.input(2), node.where)
 
 
 @tf_op("TensorListGetItem")
@@ -80,6 +97,11 @@ def get_item(ctx: Context, node: TfNode) -> Value:
 @tf_op("TensorListPushBack")
 def push_back(ctx: Context, node: TfNode) -> Value:
     return lists.push(ctx, node.list_input(0), node.input(1))
+
+
+@tf_op("TensorListPopBack")
+def pop_back(ctx: Context, node: TfNode) -> list[Value]:
+    return list(lists.pop(ctx, node.list_input(0), node.where))
 
 
 @tf_op("TensorListStack")
@@ -145,9 +167,10 @@ def _sizes(ctx: Context, x: Value, count: int) -> Value:
 
 @tf_op("TensorArrayV3")
 def array(ctx: Context, node: TfNode) -> list[Value]:
-    node.ignore("dynamic_size", "clear_after_read", "tensor_array_name", "identical_element_shapes")
+    node.ignore("clear_after_read", "tensor_array_name", "identical_element_shapes")
     element = node.shape_attr("element_shape", node.name)
     made = lists.reserved(ctx, node.input(0), element, None, node.known_dtype("dtype"))
+    made.growing = node.bool_attr("dynamic_size", False)
     return [made, made]
 
 
