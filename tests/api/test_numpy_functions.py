@@ -138,3 +138,53 @@ def test_masks_and_no_axes() -> None:
     same(mp.insert(mp.array(x), np.array(mask), 9), np.insert(x, [0, 3], 9))
     same(mp.insert(mp.array(x), [], []), np.insert(x, [], []))
     same(mp.flip(mp.array(x), ()), x)
+
+
+SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 3e38, 1e-30, -2.5)
+
+
+def _with_special(rng: np.random.Generator, kind: Any, shape: tuple[int, ...]) -> Any:
+    """Random numbers with special ones among them, as every second element of memory, in either direction."""
+    wide = np.where(rng.random((*shape, 2)) < 0.5, rng.choice(SPECIAL, (*shape, 2)), rng.normal(size=(*shape, 2)) * 9)
+    return wide.astype(kind)[..., 0][:: rng.choice([1, -1])]
+
+
+@pytest.mark.parametrize("name", ["fmax", "fmin", "hypot", "copysign", "signbit", "nanstd", "nanvar", "nanmax"])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_special_numbers(name: str, kind: Any) -> None:
+    rng = np.random.default_rng([len(name), np.dtype(kind).itemsize])
+    for _ in range(20):
+        shape = tuple(int(n) for n in rng.integers(1, 6, 2))
+        one, two = _with_special(rng, kind, shape), _with_special(rng, kind, shape[1:])
+        two = np.where(np.isnan(two), np.abs(two), two)  # a sign of no-number is nobody's
+        operands: tuple[Any, ...] = (one,)
+        if name in ("fmax", "fmin", "hypot", "copysign"):
+            operands = one, two
+        elif name == "signbit":
+            operands = (np.where(np.isnan(one), 1, one).astype(kind),)
+        given = [mp.array(a, dtype=kind) for a in operands]
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            wanted = getattr(np, name)(*(v.read() for v in given))
+        np.testing.assert_allclose(np.asarray(getattr(mp, name)(*given), kind), wanted, 3e-6, 1e-37)
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda: mp.flip(mp.array(1.0), 0), "axis 0 is outside"),
+        (lambda: mp.flip(mp.ones([2, 3]), (0, 2)), "axis 2 is outside"),
+        (lambda: mp.roll(mp.ones([2, 3]), 1, 4), "axis 4 is outside"),
+        (lambda: mp.repeat(mp.ones([2, 3]), 2, -3), "axis -3 is outside"),
+        (lambda: mp.repeat(mp.ones([2, 3]), -1), "0 times or more"),
+        (lambda: mp.split(mp.ones([2, 3]), [1], 5), "axis 5 is outside"),
+        (lambda: mp.array_split(mp.ones([2, 3]), 2, 5), "axis 5 is outside"),
+        (lambda: mp.linspace(0, 1, -1), "num is how many"),
+        (lambda: mp.eye(-2), "must not be negative"),
+        (lambda: mp.random.randint(5, 1), "no whole number"),
+        (lambda: mp.nanmax(mp.zeros([0], dtype=mp.float32)), "nothing has no largest"),
+    ],
+)
+def test_mistakes_with_axes_and_counts_are_sentences(call: Any, word: str) -> None:
+    with pytest.raises(MNNError, match=word):
+        call()

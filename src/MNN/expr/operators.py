@@ -115,7 +115,9 @@ class _Methods(Var):
 
     def repeat(self, repeats: int, axis: int | None = None) -> Var:
         v = self.ravel() if axis is None else build.to_var(self)
-        where = 0 if axis is None else int(axis)
+        where = 0 if axis is None else shaping.axis_of(v, axis)
+        if repeats < 0:
+            raise ShapeError(f"repeat(): every element comes 0 times or more, found {repeats}")
         index = build.leaf(np.repeat(np.arange(v.shape[where], dtype=np.int32), int(repeats)))
         return build.apply("GatherV2", v, index, build.number(where, DType.I32))
 

@@ -201,9 +201,20 @@ def scatter_nd(indices: ArrayLike, updates: ArrayLike, shape: Ints) -> Var:
     return apply("ScatterNd", _cast(to_var(indices), DType.I32), v, dims, zeros, layout=v.data_format, opType="NONE")
 
 
+def axis_of(x: Var, axis: object) -> int:
+    """One axis, counted from the front. Raises :class:`ShapeError` where a tensor has no such axis."""
+    place, rank = axis if type(axis) is int else dims_of(axis)[0], x.ndim
+    if not -rank <= place < rank:
+        raise ShapeError(f"axis {axis} is outside of a tensor of shape {x.shape}")
+    return place % rank
+
+
 def reverse(x: ArrayLike, axis: Ints) -> Var:
     """Elements in the opposite order along axes."""
-    return apply("Reverse", to_var(x), _operand(axis))
+    v = to_var(x)
+    if not isinstance(axis, Var):
+        axis = [axis_of(v, a) for a in dims_of(axis)]
+    return apply("Reverse", v, _operand(axis))
 
 
 def reverse_sequence(x: ArrayLike, y: ArrayLike, batch_dim: int, seq_dim: int) -> Var:

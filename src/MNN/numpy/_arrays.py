@@ -106,7 +106,8 @@ def empty_like(
 def eye(N: int, M: int | None = None, k: int = 0, dtype: ElementType = dtype.float, order: str = "C") -> Var:
     """Ones on diagonal ``k``, zeros elsewhere."""
     check_order(order, "eye")
-    return build.leaf(_np.eye(int(N), M, k, dtype=dtype_of(dtype).numpy))
+    (rows,), (columns,) = compute.shape_of(N, "N"), compute.shape_of(N if M is None else M, "M")
+    return build.leaf(_np.eye(rows, columns, k, dtype=dtype_of(dtype).numpy))
 
 
 def identity(n: int, dtype: ElementType = dtype.float) -> Var:
@@ -133,6 +134,8 @@ def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, *,
 def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, retstep: bool = False,
              dtype: ElementType | None = None, axis: int = 0) -> Var | tuple[Var, float]:  # fmt: skip
     """Evenly spaced numbers; with ``retstep`` also their distance."""
+    if num < 0:
+        raise MNNError(f"linspace(): num is how many numbers are made, found {num}")
     values, step = _np.linspace(start, stop, num, endpoint=endpoint, retstep=True, axis=axis)
     v = build.leaf(values.astype((DType.F32 if dtype is None else dtype_of(dtype)).numpy))
     return (v, float(step)) if retstep else v
@@ -216,7 +219,7 @@ def split(ary: ArrayLike, indices_or_sections: Ints, axis: int = 0) -> list[Var]
     v = build.to_var(ary)
     if isinstance(indices_or_sections, (int, _np.integer)):
         return shaping.split(v, int(indices_or_sections), axis)
-    length, places = v.shape[axis], shaping.dims_of(indices_or_sections)
+    length, places = v.shape[shaping.axis_of(v, axis)], shaping.dims_of(indices_or_sections)
     cuts = [0, *(min(max(c + length if c < 0 else c, 0), length) for c in places), length]
     return shaping.split(v, [max(z - a, 0) for a, z in pairwise(cuts)], axis)
 
@@ -226,7 +229,7 @@ def array_split(ary: ArrayLike, indices_or_sections: Ints, axis: int = 0) -> lis
     v = build.to_var(ary)
     if not isinstance(indices_or_sections, (int, _np.integer)):
         return split(v, indices_or_sections, axis)
-    count, length = int(indices_or_sections), v.shape[axis]
+    count, length = int(indices_or_sections), v.shape[shaping.axis_of(v, axis)]
     if count < 1:
         raise ShapeError(f"cannot split into {count} pieces")
     return shaping.split(v, [length // count + (i < length % count) for i in range(count)], axis)
@@ -350,7 +353,7 @@ def roll(a: ArrayLike, shift: int, axis: int | None = None) -> Var:
         return v.copy()
     if axis is None:
         return shaping.reshape(roll(v.ravel(), shift, 0), v.shape)
-    length = v.shape[axis]
+    length = v.shape[shaping.axis_of(v, axis)]
     by = int(shift) % length if length else 0
     return shaping.concat(shaping.split(v, [length - by, by], axis)[::-1], axis) if by else v
 

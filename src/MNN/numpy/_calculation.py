@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from typing import overload
 
 import numpy as _np
@@ -68,7 +69,26 @@ mod = remainder = fmod
 true_divide = divide
 around = round_ = round
 rint = elementwise(round, "rint")
-fmax, fmin = maximum, minimum
+
+
+def _numbers_first(x: object, y: object, extreme: Callable[[ArrayLike, ArrayLike], Var]) -> Var:
+    a, b = build.pair(x, y)
+    found = extreme(a, b)
+    if not a._kind.is_float:
+        return found
+    return math.select(math.equal(a, a), math.select(math.equal(b, b), found, a), b)
+
+
+@elementwise
+def fmax(x: ArrayLike, y: ArrayLike) -> Var:
+    """The larger of the two; where one is no-number, the other."""
+    return _numbers_first(x, y, math.maximum)
+
+
+@elementwise
+def fmin(x: ArrayLike, y: ArrayLike) -> Var:
+    """The smaller of the two; where one is no-number, the other."""
+    return _numbers_first(x, y, math.minimum)
 
 
 def positive(x: ArrayLike, deepCopy: bool = False) -> Var:
@@ -128,14 +148,26 @@ radians, degrees = deg2rad, rad2deg
 
 @elementwise
 def hypot(x1: ArrayLike, x2: ArrayLike) -> Var:
-    """``sqrt(x1^2 + x2^2)``."""
-    return math.sqrt(math.add(math.square(x1), math.square(x2)))
+    """``sqrt(x1^2 + x2^2)``, also where the squares are out of range; infinite where one of the two is."""
+    a, b = (math.abs(build.floats(v)) for v in build.pair(x1, x2))
+    longer, inf = math.maximum(a, b), build.number(_np.inf, a._kind)
+    ratio = math.divide(math.minimum(a, b), math.select(math.equal(longer, 0.0), 1.0, longer))
+    found = math.multiply(longer, math.sqrt(math.add(math.square(ratio), 1.0)))
+    return math.select(math.logical_or(math.equal(a, inf), math.equal(b, inf)), inf, found)
+
+
+def _negative(x: Var) -> Var:
+    """1 where below 0, or a zero of which the inverse is."""
+    below = math.less(x, 0)
+    if not x._kind.is_float:
+        return below
+    return math.logical_or(below, math.multiply(math.equal(x, 0.0), math.less(math.reciprocal(x), 0.0)))
 
 
 @elementwise
 def signbit(x: ArrayLike) -> Var:
-    """1 where negative, as ``int``."""
-    return math.less(x, 0)
+    """1 where negative, -0.0 too, as ``int``."""
+    return _negative(build.to_var(x))
 
 
 @elementwise
@@ -143,7 +175,7 @@ def copysign(x1: ArrayLike, x2: ArrayLike) -> Var:
     """``|x1|`` with the sign of ``x2``."""
     a, b = build.pair(x1, x2)
     size = math.abs(a)
-    return math.select(math.less(b, 0), math.negative(size), size)
+    return math.select(_negative(b), math.negative(size), size)
 
 
 def clip(x: ArrayLike, a_min: ArrayLike, a_max: ArrayLike) -> Var:

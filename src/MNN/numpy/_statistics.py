@@ -108,7 +108,7 @@ def _named(x: Var, axis: Axes) -> VarOrNumber:
 def nanmax(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
     """The largest of what are numbers; no-number where there are none."""
     v = build.to_var(a)
-    if not v._kind.is_float:
+    if not v._kind.is_float or not v.size:
         return v.max(axis, out, keepdims)
     found = reducing.reduce_max(_instead(v, -_np.inf), axis, keepdims)
     return into(_named(math.select(_count(v, axis, keepdims), found, build.number(_np.nan, v._kind)), axis), out)
@@ -117,7 +117,7 @@ def nanmax(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bo
 def nanmin(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
     """The smallest of what are numbers; no-number where there are none."""
     v = build.to_var(a)
-    if not v._kind.is_float:
+    if not v._kind.is_float or not v.size:
         return v.min(axis, out, keepdims)
     found = reducing.reduce_min(_instead(v, _np.inf), axis, keepdims)
     return into(_named(math.select(_count(v, axis, keepdims), found, build.number(_np.nan, v._kind)), axis), out)
@@ -144,7 +144,8 @@ def _nanvar(a: object, axis: Axes, ddof: int, keepdims: bool) -> Var:
     spread = math.squared_difference(v, _nanmean(v, axis, True))
     count = math.subtract(_count(v, axis, keepdims), float(ddof))
     count = math.select(math.greater(count, 0.0), count, build.number(_np.nan, v._kind))
-    return math.divide(reducing.reduce_sum(_instead(spread, 0), axis, keepdims), count)
+    kept = math.select(math.equal(v, v), spread, build.number(0, v._kind))  # infinite numbers have none
+    return math.divide(reducing.reduce_sum(kept, axis, keepdims), count)
 
 
 def nanstd(a: ArrayLike, axis: Axes = None, dtype: ElementType = dtype.float, out: Var | None = None, ddof: int = 0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as _np
 
+from MNN.errors import MNNError
 from MNN.expr import build, compute
 from MNN.expr.types import ElementType, Ints, dtype, dtype_of
 from MNN.expr.var import Var
@@ -35,4 +36,6 @@ def randint(low: int, high: int | None = None, size: Ints | None = None, dtype: 
     """Whole numbers from ``low`` to below ``high``, or from 0 to below ``low``."""
     first, last = (0, low) if high is None else (low, high)
     dims = compute.shape_of([1] if size is None else size)
+    if first >= last:
+        raise MNNError(f"randint(): there is no whole number from {first} to below {last}")
     return build.leaf(_state[0].integers(first, last, dims).astype(dtype_of(dtype).numpy))
