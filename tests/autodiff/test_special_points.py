@@ -116,3 +116,43 @@ def test_squares_of_windows_have_second_derivatives_at_zero():
 def test_inverse_error_function_in_its_middle():
     found = slopes(F.erfinv, [0.0, -0.5, 0.9])
     np.testing.assert_allclose(found, [0.8862269, 1.1125855, 3.4280386], rtol=1e-5)
+
+
+KINKS = np.array([-3, -1, -0.0, 0.0, 0.5, 1, 3, 6], np.float32)
+SCALE, ALPHA = 1.0507009873554805, 1.6732632423543772
+
+
+def kinks():
+    """Functions with what torch 2.13 says of their slopes at :data:`KINKS`, the points where they bend among them."""
+    below, inside = KINKS <= 0, (KINKS > 0) & (KINKS < 6)
+
+    def rows(v):
+        return F.reshape(v, [1, len(KINKS), 1, 1])
+
+    exponential = np.where(below, np.exp(np.minimum(KINKS, 0.0)), 0)
+    return {
+        "relu": (F.relu, ~below),
+        "leaky": (lambda v: F.relu(v, 0.1), np.where(below, 0.1, 1)),
+        "prelu": (lambda v: F.prelu(rows(v), [0.25] * len(KINKS)), np.where(below, 0.25, 1)),
+        "relu6": (F.relu6, inside),
+        "hardtanh": (lambda v: F.relu6(v, -1.0, 1.0), (KINKS > -1) & (KINKS < 1)),
+        "elu": (lambda v: F.elu(v, 0.7), np.where(below, 0.7 * exponential, 1)),
+        "selu": (lambda v: F.selu(v, SCALE, ALPHA), SCALE * np.where(below, ALPHA * exponential, 1)),
+        "hardswish": (
+            lambda v: build.apply("UnaryOp", v, opType="HARDSWISH"),
+            np.where(KINKS <= -3, 0, np.where(KINKS < 3, KINKS / 3 + 0.5, 1)),
+        ),
+        "abs": (F.abs, np.sign(KINKS)),
+        "maximum": (lambda v: F.maximum(v, v * 1.0), np.ones(len(KINKS))),
+        "maximum of two": (lambda v: F.maximum(v, F.square(v)), None),
+    }
+
+
+@pytest.mark.parametrize("name", kinks())
+def test_slopes_where_functions_bend(name):
+    made, wanted = kinks()[name]
+    found = slopes(made, KINKS)
+    if wanted is None:  # equal ones share: at 0 (1 + 0) / 2, at 1 (1 + 2) / 2
+        wanted = np.where((KINKS < 0) | (KINKS > 1), 2 * KINKS, 1)
+        wanted = np.where(KINKS == 0, 0.5, np.where(KINKS == 1, 1.5, wanted))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)

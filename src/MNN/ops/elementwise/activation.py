@@ -30,7 +30,7 @@ class ReLU(Operator):
             return [b.clamp(x, 0, None)]
 
         def body(s: BodyBuilder, a: int) -> int:
-            return s("select", s("lt", a, s.const(0, x.dtype)), s("mul", a, s.const(slope, x.dtype)), a)
+            return s("select", s("le", a, s.const(0, x.dtype)), s("mul", a, s.const(slope, x.dtype)), a)
 
         return [b.map(body, x)]
 
@@ -67,15 +67,17 @@ class PReLU(Operator):
         per = b.reshape(per, (1,)) if x.rank < 2 else per
 
         def body(s: BodyBuilder, a: int, k: int) -> int:
-            return s("select", s("lt", a, s.const(0, x.dtype)), s("mul", a, k), a)
+            return s("select", s("le", a, s.const(0, x.dtype)), s("mul", a, k), a)
 
         return [b.map(body, x, per)]
 
 
 def _elu(s: BodyBuilder, a: int, alpha: float) -> int:
-    dtype = s.dtype(a)
-    negative = s("mul", s("expm1", s("min", a, s.const(0, dtype))), s.const(alpha, dtype))
-    return s("select", s("lt", a, s.const(0, dtype)), negative, a)
+    """At 0 it has the slope from below, as torch has it; so have those of straight lines."""
+    zero = s.const(0, s.dtype(a))
+    below = s("le", a, zero)
+    negative = s("mul", s("expm1", s("select", below, a, zero)), s.const(alpha, s.dtype(a)))
+    return s("select", below, negative, a)
 
 
 @register("ELU")

@@ -53,14 +53,14 @@ def activation(name: str, alpha: float | None, beta: float | None, clip: float) 
         if kind == "affine":
             return s("add", s("mul", a, number(p)), number(q))
         if kind == "leakyrelu":
-            return s("select", s("lt", a, zero), s("mul", a, number(p)), a)
+            return s("select", s("le", a, zero), s("mul", a, number(p)), a)
         if kind == "thresholdedrelu":
             return s("select", s("ge", a, number(p)), a, zero)
         if kind == "scaledtanh":
             return s("mul", s("tanh", s("mul", a, number(q))), number(p))
         if kind == "hardsigmoid":
             return s("min", s("max", s("add", s("mul", a, number(p)), number(q)), zero), number(1))
-        return s("select", s("lt", a, zero), s("mul", s("expm1", a), number(p)), a)  # elu
+        return s("select", s("le", a, zero), s("mul", s("expm1", a), number(p)), a)  # elu
 
     return body
 
