@@ -65,6 +65,8 @@ def drawn(seed: int) -> dict:
         "accumulate": r.randint(1, MOST), "clip_norm": r.choice([0.0, 0.05, 0.5]), "clip_value": r.choice([0.0, 0.02]),
         "frozen": r.choice([[], [], [0], [3, 4], [5, 6]]), "memory": r.choice([None, 100_000]),
         "scale": r.choice([None, None, 256.0, "dynamic"]), "threads": r.randint(1, 2),
+        "amsgrad": kind in ("ADAM", "AdamW") and r.random() < 0.5, "average": r.choice([0.0, 0.5, 0.9]),
+        "groups": r.choice([[], [[[1, 2], 0.3, 0.0]], [[[0], 2.0, None], [[3, 5, 6], 0.0, 0.05]]]),
     }  # fmt: skip
 
 
@@ -83,6 +85,9 @@ def schedule(s: dict) -> schedules.Schedule:
 def optimizer(s: dict, model: nn.Module) -> optim.Optimizer:
     options = {"accumulate": s["accumulate"], "clip_norm": s["clip_norm"], "clip_value": s["clip_value"]}
     options |= {"activation_memory": s["memory"], "loss_scale": s["scale"], "threads": s["threads"]}
+    places = model.ordered()
+    options["groups"] = [optim.Group([places[i] for i in g], factor, decay) for g, factor, decay in s["groups"]]
+    options["average"] = s["average"]
     rate, decay, momentum, momentum2 = s["rate"], s["decay"], s["momentum"], s["momentum2"]
     if s["kind"] == "SGD":
         return optim.SGD(model, rate, momentum, decay, s["pull"], s["nesterov"], **options)
@@ -91,8 +96,8 @@ def optimizer(s: dict, model: nn.Module) -> optim.Optimizer:
     if s["kind"] == "RMSprop":
         return optim.RMSprop(model, rate, s["share"], momentum, decay, s["eps"], **options)
     if s["kind"] == "AdamW":
-        return optim.AdamW(model, rate, momentum, momentum2, decay, s["eps"], **options)
-    return optim.ADAM(model, rate, momentum, momentum2, decay, s["eps"], s["pull"], **options)
+        return optim.AdamW(model, rate, momentum, momentum2, decay, s["eps"], amsgrad=s["amsgrad"], **options)
+    return optim.ADAM(model, rate, momentum, momentum2, decay, s["eps"], s["pull"], amsgrad=s["amsgrad"], **options)
 
 
 @pytest.fixture(scope="module")
@@ -128,16 +133,27 @@ def test_parameters_are_those_of_torch(cases, number):
     for layer, places in ((model.first, [0]), (model.second, [3, 4]), (model.last, [5, 6])):
         layer.freeze(places == s["frozen"])
     made, rates = optimizer(s, model), []
+    means = [v.read().astype(np.float64) for v in model.ordered()]
     for k in range(STEPS * s["accumulate"]):
         made.learning_rate = schedule(s)(made.steps)
         if k % s["accumulate"] == 0:
             rates.append(made.learning_rate)
         predicted = model(F.const(given["x"][k], list(given["x"][k].shape)))
         made.step(nn.loss.softmax_cross_entropy(predicted, given["y"][k]))
+        if (k + 1) % s["accumulate"] == 0:
+            share = s["average"]
+            means = [share * m + (1 - share) * v.read() for m, v in zip(means, model.ordered(), strict=True)]
     assert made.steps == STEPS
     assert np.allclose(rates, wanted[f"{number}.rates"], rtol=1e-6)
     for i, v in enumerate(model.ordered()):
         before, want = given[f"w{i}"], wanted[f"{number}.{i}"]
         distance = np.abs(want - before).max()
-        assert (distance == 0) == (i in s["frozen"])
+        still = i in s["frozen"] or any(i in g and factor == 0 for g, factor, _ in s["groups"])
+        assert (distance == 0) == still
         assert np.abs(v.read() - want).max() <= TOLERANCE * distance + 2e-7 * np.abs(want).max(), (i, s)
+    if s["average"]:
+        trained = [v.read() for v in model.ordered()]
+        with made.averaged():
+            for i, (v, mean) in enumerate(zip(model.ordered()[:7], means, strict=False)):
+                assert np.abs(v.read() - mean).max() <= 1e-6 * np.abs(mean).max(), (i, s)
+        assert all((v.read() == t).all() for v, t in zip(model.ordered(), trained, strict=True))

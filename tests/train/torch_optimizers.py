@@ -3,6 +3,7 @@
 For every setting of ``test_optimizers`` the parameters after some steps of torch's optimizers, in float64."""
 
 import json
+import math
 import sys
 
 import numpy as np
@@ -28,6 +29,7 @@ class Lion(torch.optim.Optimizer):
 
 
 def optimizer(s, p):
+    """``p``: parameters by place, without the frozen ones."""
     rate, decay = s["rate"], 0.0 if s["pull"] in ("L1", "L1L2") else s["decay"]
     if s["kind"] == "SGD":
         return torch.optim.SGD(p, rate, s["momentum"], weight_decay=decay, nesterov=s["nesterov"])
@@ -36,12 +38,34 @@ def optimizer(s, p):
     if s["kind"] == "RMSprop":
         return torch.optim.RMSprop(p, rate, s["share"], s["eps"], decay, s["momentum"])
     kind = torch.optim.AdamW if s["kind"] == "AdamW" else torch.optim.Adam
-    return kind(p, rate, (s["momentum"], s["momentum2"]), s["eps"], decay)
+    return kind(p, rate, (s["momentum"], s["momentum2"]), s["eps"], decay, s["amsgrad"])
+
+
+def parted(s, p):
+    """The parameters in torch's groups."""
+    rest, groups = dict(p), []
+    for places, factor, decay in s["groups"]:
+        own = {"params": [rest.pop(i) for i in places if i in rest], "lr": factor * s["rate"]}
+        if decay is not None and s["pull"] not in ("L1", "L1L2"):
+            own["weight_decay"] = decay
+        groups.append(own)
+    return [{"params": list(rest.values())}, *groups]
+
+
+def decays(s):
+    """The weight decay of each place."""
+    found = [s["decay"]] * 7
+    for places, _, decay in s["groups"]:
+        for i in places:
+            found[i] = s["decay"] if decay is None else decay
+    return found
 
 
 def scheduler(s, made):
     kinds = torch.optim.lr_scheduler
     name, steps = s["schedule"], s["steps"]
+    if name == "cosine" and s["groups"]:  # torch's ends at one rate for all groups
+        return kinds.LambdaLR(made, lambda step: 0.1 + 0.45 * (1 + math.cos(math.pi * step / steps)))
     if name == "cosine":
         return kinds.CosineAnnealingLR(made, steps, 0.1 * s["rate"])
     if name == "linear":
@@ -64,9 +88,10 @@ def answer(x, p, statistics):
 
 def trained(s, given):
     p = [torch.from_numpy(given[f"w{i}"].astype(np.float64)) for i in range(7)]
-    moving = [v.requires_grad_() for i, v in enumerate(p) if i not in s["frozen"]]
+    free = {i: v.requires_grad_() for i, v in enumerate(p) if i not in s["frozen"]}
+    moving = list(free.values())
     statistics = [torch.zeros(len(p[1]), dtype=torch.float64), torch.ones(len(p[1]), dtype=torch.float64)]
-    made = optimizer(s, moving)
+    made = optimizer(s, parted(s, free))
     rates = scheduler(s, made)
     found = []
     for k in range(s["steps"]):
@@ -79,9 +104,9 @@ def trained(s, given):
             torch.nn.utils.clip_grad_value_(moving, s["clip_value"])
         if s["clip_norm"]:
             torch.nn.utils.clip_grad_norm_(moving, s["clip_norm"])
-        for v in moving:
+        for i, v in free.items():
             if s["pull"] in ("L1", "L1L2"):
-                v.grad += s["decay"] * (v.detach().sign() + (v.detach() if s["pull"] == "L1L2" else 0))
+                v.grad += decays(s)[i] * (v.detach().sign() + (v.detach() if s["pull"] == "L1L2" else 0))
         found.append(made.param_groups[0]["lr"])
         made.step()
         rates.step()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from MNN.expr.var import Var
 from MNN.nn.module import Module
+from MNN.optim.groups import Group
 from MNN.optim.optimizer import Optimizer
 from MNN.optim.regularization import Regularization_Method
 from MNN.optim.settings import not_negative, share
@@ -29,6 +31,8 @@ class Options(TypedDict, total=False):
     debug: bool
     activation_memory: int | None
     loss_scale: float | str | None
+    groups: Sequence[Group]
+    average: float
 
 
 class SGD(Optimizer):
@@ -58,7 +62,8 @@ class SGD(Optimizer):
 
 
 class ADAM(Optimizer):
-    """Adam (Kingma and Ba, 2014), with ``eps`` beside the root that is not corrected yet, as MNN has it."""
+    """Adam (Kingma and Ba, 2014), with ``eps`` beside the root that is not corrected yet, as MNN has it. ``amsgrad``:
+    what steps are divided by never shrinks (Reddi, Kale and Kumar, 2018)."""
 
     decoupled = False
     corrected = False
@@ -72,11 +77,13 @@ class ADAM(Optimizer):
         weight_decay: float = 0.0,
         eps: float = 1e-8,
         regularization_method: Regularization_Method | str = L2,
+        *,
+        amsgrad: bool = False,
         **options: Unpack[Options],
     ) -> None:
         super().__init__(module, learning_rate, weight_decay, regularization_method, **options)
         self.momentum, self.momentum2 = share("momentum", momentum), share("momentum2", momentum2)
-        self.eps = not_negative("eps", eps)
+        self.eps, self.amsgrad = not_negative("eps", eps), bool(amsgrad)
 
     def method(self) -> Method:
         attributes = (
@@ -86,11 +93,12 @@ class ADAM(Optimizer):
             ("correctEpsilon", self.corrected),
             ("weightDecay", self.weight_decay),
             ("regularization", "decoupled" if self.decoupled else self.regularization_method.name),
+            ("amsgrad", self.amsgrad),
         )
-        return Method("AdamStep", attributes, ("momentum", "momentum2"))
+        return Method("AdamStep", attributes, ("momentum", "momentum2", *["largest"] * self.amsgrad))
 
     def update_rule(self) -> tuple[list[tuple[Var, Var]], Rule]:
-        if self.decoupled or self.corrected:
+        if self.decoupled or self.corrected or self.amsgrad:
             return super().update_rule()
         step, rule = adam(self.momentum, self.momentum2, self.eps, self.weight_decay, self.regularization_method)
         return [step], rule
@@ -110,9 +118,11 @@ class AdamW(ADAM):
         momentum2: float = 0.999,
         weight_decay: float = 1e-2,
         eps: float = 1e-8,
+        *,
+        amsgrad: bool = False,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(module, learning_rate, momentum, momentum2, weight_decay, eps, **options)
+        super().__init__(module, learning_rate, momentum, momentum2, weight_decay, eps, amsgrad=amsgrad, **options)
 
 
 class RMSprop(Optimizer):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,11 +20,12 @@ from MNN.nn.steps import STEP
 from MNN.optim import update_graph
 from MNN.optim.blame import blame
 from MNN.optim.capture import Captured, capture
+from MNN.optim.groups import Group, Groups
 from MNN.optim.program import StepProgram
 from MNN.optim.regularization import Regularization_Method
 from MNN.optim.scaling import LossScale
-from MNN.optim.settings import not_negative, whole
-from MNN.optim.step_graph import APPLY, RATE, SCALE, TIME, Method, StepGraph, step_graph
+from MNN.optim.settings import not_negative, share, whole
+from MNN.optim.step_graph import APPLY, AVERAGE, RATE, SCALE, TIME, Method, StepGraph, step_graph
 from MNN.runtime.config import Config
 from MNN.runtime.state_memory import Kept, StateMemory
 from MNN.warning import warn
@@ -41,7 +44,9 @@ class Optimizer:
     what the loss is computed from may take; what is not kept for gradients is computed again, what is cheap first.
     Without it, that is done where it takes next to no time. ``loss_scale``: what losses are multiplied by on the way
     back, and gradients divided by, for ``precision="low"`` on processors whose narrow floats are f16; ``"dynamic"``
-    finds it: a step whose gradients are infinite or NaN is left out and halves it, 2,000 others double it.
+    finds it: a step whose gradients are infinite or NaN is left out and halves it, 2,000 others double it. ``groups``:
+    parameters with other learning rates and weight decays (:class:`~MNN.optim.groups.Group`). ``average``: of a running
+    mean of the parameters, the share that a step keeps; :meth:`averaged` puts the mean in their place.
     """
 
     def __init__(
@@ -59,6 +64,8 @@ class Optimizer:
         debug: bool = False,
         activation_memory: int | None = None,
         loss_scale: float | str | None = None,
+        groups: Sequence[Group] = (),
+        average: float = 0.0,
     ) -> None:
         if module is not None and not isinstance(module, Module):
             raise MNNError(f"an optimizer trains a Module, found {type(module).__name__}")
@@ -76,6 +83,7 @@ class Optimizer:
         self.clip_norm, self.clip_value = not_negative("clip_norm", clip_norm), not_negative("clip_value", clip_value)
         self.precision, self.threads, self.debug = precision, threads, debug
         self.activation_memory = None if activation_memory is None else whole("activation_memory", activation_memory)
+        self.average, self._groups = share("average", average), Groups(module, groups)
         self.scale = LossScale.of(loss_scale)
         """What losses are multiplied by; None where they are not."""
         self.steps = 0
@@ -93,6 +101,29 @@ class Optimizer:
     def method(self) -> Method:
         """The operator of the step."""
         raise NotImplementedError(f"{type(self).__name__} has no step; it only takes gradients")
+
+    def whole_method(self) -> Method:
+        """The operator with the settings of groups and the running mean."""
+        found = replace(self.method(), specials=self._groups.specials(self.module))
+        return found.averaging(self.average) if self.average else found
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Within this context the module's parameters are the running means of those that were trained (``average=``);
+        those that no step has moved stay. Not for steps."""
+        if not self.average or self.module is None:
+            raise MNNError("this optimizer has no running mean of parameters; make it with average=0.999, for example")
+        swapped = []
+        for i, var in enumerate(numbered(self.module)):
+            mean = self._memory.kept.get(f"{PARAMETER}{i}.{AVERAGE}")
+            if mean is not None:
+                swapped.append((var, np.array(var.read())))
+                var.write(np.array(mean.array))
+        try:
+            yield
+        finally:
+            for var, array in swapped:
+                var.write(array)
 
     @property
     def _watched(self) -> bool:
@@ -189,7 +220,7 @@ class Optimizer:
         return found
 
     def _program(self, captured: Captured, named: Mapping[str, Expr]) -> StepProgram:
-        method, threads = self.method(), self.threads or SETTINGS.threads
+        method, threads = self.whole_method(), self.threads or SETTINGS.threads
         numbers = {id(leaf): i for i, leaf in enumerate(captured.leaves)}
         places = tuple((name, numbers[id(leaf)]) for name, leaf in named.items())
         time = next((i for i, leaf in enumerate(captured.leaves) if leaf is STEP), None)
@@ -212,7 +243,8 @@ class Optimizer:
             for name, shape in made.shapes.items():
                 owner = named[name.partition(".")[0]]
                 if name not in self._memory.kept:
-                    self._memory.kept[name] = Kept(np.zeros(shape, owner.leaf_type[0].numpy))
+                    begin = owner.results()[0] if name.endswith(f".{AVERAGE}") else 0
+                    self._memory.kept[name] = Kept(np.full(shape, begin, owner.leaf_type[0].numpy))
             arrays = {v.name: self._example(v, named) for v in made.graph.inputs}
             self._programs[key] = StepProgram(
                 made.graph, made.states, Config(threads=threads, precision=self.precision), arrays
@@ -227,8 +259,8 @@ class Optimizer:
             values[id(leaf)].name = name
         parameters = {n: values[id(leaf)] for n, leaf in named.items() if n.startswith(PARAMETER)}
         made = step_graph(
-            graph, parameters, self.method(), self.accumulate, self.clip_norm, self.clip_value, values.get(id(STEP)),
-            self.activation_memory, self.scale is not None, self._watched,
+            graph, parameters, self.whole_method(), self.accumulate, self.clip_norm, self.clip_value,
+            values.get(id(STEP)), self.activation_memory, self.scale is not None, self._watched,
             {values[id(leaf)] for leaf in named.values()},
         )  # fmt: skip
         fixed = {v.name for v, _ in made.states}
@@ -284,6 +316,11 @@ class Optimizer:
     ) -> tuple[list[Var], list[Var]]:
         """A step as expressions, as PyMNN has it: parameters and moments, and what they become. ``learning_rate``: a
         Var for each parameter, such as a placeholder. The moments that are used are those before the step."""
+        if self._groups or self.average:
+            raise MNNError(
+                "get_update_graph() gives each parameter the rate it is passed with, and no running mean; make the "
+                "optimizer without groups= and average="
+            )
         shared, rule = self.update_rule()
         return update_graph.updates(rule, parameter, parameter_grad, learning_rate, shared)
 
@@ -312,7 +349,7 @@ class Optimizer:
         """Goes on from what :meth:`state` gave. Raises :class:`MNNError` for the state of another optimizer."""
         if missing := {"steps", "losses"} - set(state):
             raise MNNError(f"that is no state of an optimizer: it has no '{min(missing)}'")
-        kinds = {*self.method().states, "sum"}
+        kinds = {*self.whole_method().states, "sum"}
         for name, array in state.items():
             owner, dot, kind = name.partition(".")
             if dot:

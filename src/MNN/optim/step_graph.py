@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ops.core.base import traits
+
+
+@dataclass(frozen=True)
+class Special:
+    """Attributes of a step that are others for some parameters, which are given by their numbers."""
+
+    parameters: tuple[int, ...]
+    attributes: tuple[tuple[str, object], ...]
+
+
+AVERAGE = "average"
+"""The state that is a running mean of a parameter; it begins as the parameter."""
 
 
 @dataclass(frozen=True)
@@ -17,6 +29,23 @@ class Method:
     operator: str
     attributes: tuple[tuple[str, object], ...]
     states: tuple[str, ...]
+    specials: tuple[Special, ...] = ()
+
+    def averaging(self, share: float) -> Method:
+        """The same with a running mean of parameters, which keeps this share of what it was."""
+        return replace(self, attributes=(*self.attributes, ("average", share)), states=(*self.states, AVERAGE))
+
+    def parts(self, numbers: Sequence[int]) -> list[tuple[dict[str, object], list[int]]]:
+        """The attributes of each step that there has to be, and the places of its parameters among those that have
+        these ``numbers``."""
+        special = {n: s for s in self.specials for n in s.parameters}
+        found: dict[Special | None, list[int]] = {}
+        for place, number in enumerate(numbers):
+            found.setdefault(special.get(number), []).append(place)
+        return [
+            ({**dict(self.attributes), **dict(s.attributes if s is not None else ())}, places)
+            for s, places in found.items()
+        ]
 
 
 @dataclass
@@ -104,12 +133,21 @@ def step_graph(
     nodes.append(Node("AllFinite", "good", [*checked, apply], [good]))
     kinds = [[_state(found, f"{name}.{kind}", v) for name, v in parameters.items()] for kind in method.states]
     new = [[Value(f"{v.name}.next", v.dtype, v.shape) for v in line] for line in (values, *kinds)]
-    operands: list[Value | None] = [rate, number, good, *values, *slopes, *[v for line in kinds for v in line]]
-    nodes.append(Node(method.operator, "step", operands, [v for line in new for v in line], dict(method.attributes)))
+    lines = [values, slopes, *kinds]
+    for part, (attributes, places) in enumerate(method.parts([_number(name) for name in parameters])):
+        operands: list[Value | None] = [rate, number, good, *[line[i] for line in lines for i in places]]
+        results = [line[i] for line in new for i in places]
+        nodes.append(Node(method.operator, f"step{part or ''}", operands, results, attributes))
     for line, after in zip((values, *kinds), new, strict=True):
         found.states += zip(line, after, strict=True)
     graph.outputs += [after for _, after in found.states]
     return found
+
+
+def _number(name: str) -> int:
+    """``7`` of ``parameter7``; -1 where a name has no number."""
+    digits = name[len(name.rstrip("0123456789")) :]
+    return int(digits) if digits else -1
 
 
 def _state(found: StepGraph, name: str, like: Value) -> Value:
@@ -141,4 +179,4 @@ def nodes_before(graph: Graph, values: Sequence[Value]) -> list[Node]:
     return kept[::-1]
 
 
-__all__ = ["APPLY", "RATE", "SCALE", "TIME", "Method", "StepGraph", "nodes_before", "step_graph"]
+__all__ = ["APPLY", "AVERAGE", "RATE", "SCALE", "TIME", "Method", "Special", "StepGraph", "nodes_before", "step_graph"]

@@ -25,7 +25,7 @@ from MNN.optim.capture import Captured
 from MNN.optim.optimizer import Optimizer
 from MNN.optim.program import StepProgram
 from MNN.optim.settings import not_negative
-from MNN.optim.step_graph import APPLY, RATE, SCALE, TIME, nodes_before
+from MNN.optim.step_graph import APPLY, AVERAGE, RATE, SCALE, TIME, nodes_before
 from MNN.passes.manager import optimize
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Executor
@@ -178,9 +178,8 @@ def save_program(
         if after is state:  # only read
             continue
         owner, dot, kind = state.name.partition(".")
-        numbers[names[owner] + dot + kind] = (
-            moments.get(state.name, _zeros(state)) if dot else np.array(named[owner].results()[0])
-        )
+        own = np.array(named[owner].results()[0]) if kind in ("", AVERAGE) else _zeros(state)
+        numbers[names[owner] + dot + kind] = moments.get(state.name, own)
         state.name = names[owner] + dot + kind
         after.name = state.name + NEXT
         states.add(state)

@@ -21,17 +21,20 @@ from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand
 
 DECAYS = ("L1", "L2", "L1L2", "decoupled")
+COMMON = {"rateFactor": 1.0, "average": 0.0}
+"""Attributes of all of them."""
 
 
 class TrainingStep(Operator):
     """``weightDecay`` pulls parameters to zero: ``L2`` adds it times the parameter to the gradient, ``L1`` times its
     sign, ``L1L2`` both; ``decoupled`` takes it, times the rate, off the parameter itself (Loshchilov and Hutter,
-    2019)."""
+    2019). ``rateFactor``: what the rate is multiplied by. ``average``: with a number above 0 the last state is the
+    running mean of new parameters, of which that share is kept in a step."""
 
     in_mnn = False
 
     def states(self, node: Node) -> int:
-        """How many numbers a parameter's element has besides it."""
+        """How many numbers a parameter's element has besides it and its running mean."""
         del node
         return 1
 
@@ -48,13 +51,15 @@ class TrainingStep(Operator):
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         given = [operand(b, inputs, i) for i in range(len(inputs))]
-        kinds = 2 + self.states(node)
+        kinds = 2 + self.states(node) + self._averages(node)
         count = (len(given) - 3) // kinds
         if count < 1 or len(given) != 3 + kinds * count:
             raise ShapeError(
                 f"{b.where}: {len(given)} operands are no rate, number, flag and {kinds} of each parameter"
             )
         rate, time, good = (b.reshape(t, ()) for t in given[:3])
+        if (factor := self.float_attr(node, "rateFactor")) != 1:
+            rate = b.op("mul", rate, b.like(factor, rate))
         groups = [given[3 + k * count : 3 + (k + 1) * count] for k in range(kinds)]
         made = []
         for parts in zip(*groups, strict=True):
@@ -68,10 +73,16 @@ class TrainingStep(Operator):
         s = BodyBuilder()
         scalars = [s.arg(dtype) for _ in range(count)]
         good = s.arg(DType.BOOL)
-        x, g, *states = [s.arg(dtype) for _ in range(2 + self.states(node))]
+        averages = self._averages(node)
+        x, g, *states = [s.arg(dtype) for _ in range(2 + self.states(node) + averages)]
         moved = self.one(s, node, scalars, x, self._decayed(s, node, x, g), states)
         moved[0] = self._shrunk(s, node, scalars[0], x, moved[0])
+        if averages:
+            moved.append(self.mean(s, states[-1], moved[0], self.float_attr(node, "average")))
         return s.build(*[s("select", good, new, old) for new, old in zip(moved, (x, *states), strict=True)])
+
+    def _averages(self, node: Node) -> bool:
+        return self.float_attr(node, "average") > 0
 
     def _decayed(self, s: BodyBuilder, node: Node, x: int, g: int) -> int:
         decay, kind = self.float_attr(node, "weightDecay"), self.str_attr(node, "regularization")
@@ -102,7 +113,7 @@ class TrainingStep(Operator):
 class SgdStep(TrainingStep):
     """Gradient descent with momentum. State: the last step, which has the rate in it (as MNN has it)."""
 
-    attributes = {"momentum": 0.9, "weightDecay": 0.0, "regularization": "L2", "nesterov": False}
+    attributes = {"momentum": 0.9, "weightDecay": 0.0, "regularization": "L2", "nesterov": False, **COMMON}
 
     def one(
         self, s: BodyBuilder, node: Node, scalars: Sequence[int], x: int, g: int, states: Sequence[int]
@@ -117,15 +128,16 @@ class SgdStep(TrainingStep):
 @register("AdamStep")
 class AdamStep(TrainingStep):
     """Kingma and Ba (2014). States: running means of the gradient and its square. ``epsilon`` is added to the root
-    before its bias is corrected (as MNN has it), or, with ``correctEpsilon``, behind (as torch has it)."""
+    before its bias is corrected (as MNN has it), or, with ``correctEpsilon``, behind (as torch has it). ``amsgrad``:
+    what is divided by never shrinks (Reddi, Kale and Kumar, 2018); the largest mean of squares is a third state."""
 
     attributes = {
         "momentum": 0.9, "momentum2": 0.999, "epsilon": 1e-8, "correctEpsilon": False, "weightDecay": 0.0,
-        "regularization": "L2",
+        "regularization": "L2", "amsgrad": False, **COMMON,
     }  # fmt: skip
 
     def states(self, node: Node) -> int:
-        return 2
+        return 3 if self.bool_attr(node, "amsgrad") else 2
 
     def scalars(self, b: Builder, node: Node, rate: Tensor, time: Tensor) -> list[Tensor]:
         first, second = self.float_attr(node, "momentum"), self.float_attr(node, "momentum2")
@@ -153,15 +165,18 @@ class AdamStep(TrainingStep):
         _, rate, epsilon = scalars
         first = self.mean(s, states[0], g, self.float_attr(node, "momentum"))
         second = self.mean(s, states[1], s("mul", g, g), self.float_attr(node, "momentum2"))
-        size = s("add", s("sqrt", second), epsilon)
-        return [s("sub", x, s("div", s("mul", rate, first), size)), first, second]
+        largest = [s("max", states[2], second)] if self.bool_attr(node, "amsgrad") else []
+        size = s("add", s("sqrt", largest[0] if largest else second), epsilon)
+        return [s("sub", x, s("div", s("mul", rate, first), size)), first, second, *largest]
 
 
 @register("RmspropStep")
 class RmspropStep(TrainingStep):
     """Tieleman and Hinton (2012). States: the running mean of squares, and the last step."""
 
-    attributes = {"decay": 0.99, "momentum": 0.0, "epsilon": 1e-8, "weightDecay": 0.0, "regularization": "L2"}
+    attributes = {
+        "decay": 0.99, "momentum": 0.0, "epsilon": 1e-8, "weightDecay": 0.0, "regularization": "L2", **COMMON,
+    }  # fmt: skip
 
     def states(self, node: Node) -> int:
         return 2
@@ -179,7 +194,7 @@ class RmspropStep(TrainingStep):
 class LionStep(TrainingStep):
     """Chen et al. (2023), arXiv:2302.06675: the sign of a running mean. State: that mean."""
 
-    attributes = {"momentum": 0.9, "momentum2": 0.99, "weightDecay": 0.0, "regularization": "decoupled"}
+    attributes = {"momentum": 0.9, "momentum2": 0.99, "weightDecay": 0.0, "regularization": "decoupled", **COMMON}
 
     def one(
         self, s: BodyBuilder, node: Node, scalars: Sequence[int], x: int, g: int, states: Sequence[int]
