@@ -15,6 +15,7 @@ from MNN.expr.types import NCHW
 from MNN.expr.var import Var
 from MNN.nn.module import Module
 from MNN.nn.quantizer import Quantizer
+from MNN.nn.steps import check_batch
 
 TRAINED = {"BatchNorm": "BatchNormTraining"}
 """Operators that compute otherwise while they are trained, with those that do."""
@@ -106,6 +107,7 @@ class Extracted(Module):
                 continue
             if self.is_training and op in TRAINED:
                 op, count = TRAINED[op], 3
+                check_batch(build.to_var(operands[0]))
                 attrs = {"epsilon": attrs.get("epsilon", 1e-5), "momentum": 0.99}
             for i, var in enumerate(build.apply_all(op, operands, count, **attrs)):
                 made[id(expr), i] = var

@@ -18,7 +18,7 @@ from MNN.expr.var import Var
 from MNN.nn import initial
 from MNN.nn.module import Module
 from MNN.nn.quantizer import Quantizer
-from MNN.nn.steps import step_number
+from MNN.nn.steps import check_batch, step_number
 
 
 def _parameter(array: np.ndarray) -> Var:
@@ -108,6 +108,7 @@ class BatchNorm(Module):
         v = build.floats(x)
         operands = (v, self.scale, self.bias, self.running_mean, self.running_variance)
         if self.is_training:
+            check_batch(v)
             return build.apply_all(
                 "BatchNormTraining", operands, 3, v.data_format, momentum=self._momentum, epsilon=self._epsilon
             )[0]

@@ -7,10 +7,12 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import build
+from MNN.expr.math import not_equal, select
 from MNN.expr.shaping import convert, one_hot
 from MNN.expr.types import NC4HW4, NCHW
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
+from MNN.nn.ctc import ctc
 
 
 def _two(predicts: ArrayLike, targets: ArrayLike) -> tuple[Var, Var]:
@@ -61,20 +63,54 @@ def hinge(predicts: ArrayLike, one_hot_targets: ArrayLike) -> Var:
     return _mean_of_sums(build.binary("MAXIMUM", 0.0, margin))
 
 
-def softmax_cross_entropy(logits: ArrayLike, labels: ArrayLike) -> Var:
+def softmax_cross_entropy(
+    logits: ArrayLike,
+    labels: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    ignore: int | None = None,
+    smoothing: float = 0.0,
+) -> Var:
     """The mean cross entropy of ``logits [..., C]``, which are no probabilities yet, and labels ``[...]``, whole
-    numbers. (It is computed from the logits, so that no probability can be rounded to zero.)"""
+    numbers. (It is computed from the logits, so that no probability can be rounded to zero.)
+
+    ``weights [C]``: how much samples of each class count; the mean is weighted. ``ignore``: a label whose samples do
+    not count; where all have it, the loss is NaN. ``smoothing``: the share of what is wanted that is spread over all
+    classes (Szegedy et al., 2016). As torch's ``cross_entropy`` has all three.
+    """
     x, y = build.floats(logits), build.to_var(labels)
     x = convert(x, NCHW) if x.data_format is NC4HW4 else x
     if list(x.shape[:-1]) != list(y.shape) or y._kind.is_float:
         raise ShapeError(
             f"logits [..., C] take labels [...] of whole numbers, found {x.shape} and {y.shape} of {y._kind.value}"
         )
+    classes = int(x.shape[-1])
+    share = float(smoothing)
+    if not 0 <= share <= 1:
+        raise MNNError(f"smoothing lies between 0 and 1, found {smoothing!r}")
     if y._expr.op == "Const":
-        check_labels(y._array(), int(x.shape[-1]))
-    flat = build.apply("Reshape", x, build.ints([-1, x.shape[-1]]))
-    wanted = one_hot(build.apply("Reshape", build.cast(y, DType.I32), build.ints([-1])), x.shape[-1])
-    return soft_cross_entropy(flat, wanted)
+        array = y._array()
+        check_labels(array if ignore is None else array[array != ignore], classes)
+    flat = build.apply("Reshape", x, build.ints([-1, classes]))
+    rows = build.apply("Reshape", build.cast(y, DType.I32), build.ints([-1]))
+    if weights is None and ignore is None and not share:
+        return soft_cross_entropy(flat, one_hot(rows, classes))
+    counts = build.to_var(np.ones(1, np.float32))
+    if ignore is not None:
+        counted = not_equal(rows, build.ints(int(ignore)))
+        rows = select(counted, rows, build.ints(0))
+        counts = build.apply("Reshape", build.cast(counted, DType.F32), build.ints([-1, 1]))
+    per_class = build.floats(np.ones(classes, np.float32) if weights is None else weights)
+    if list(per_class.shape) != [classes]:
+        raise ShapeError(f"weights of {classes} classes have the shape [{classes}], found {per_class.shape}")
+    true = build.binary("MUL", one_hot(rows, classes), build.binary("MUL", counts, per_class))
+    wanted = true
+    if share:
+        spread = build.binary("MUL", counts, build.binary("MUL", per_class, share / classes))
+        wanted = build.binary("ADD", build.binary("MUL", true, 1 - share), spread)
+    sums = build.binary("MUL", build.apply("LogSoftmax", flat, axis=1), wanted)
+    total, weight = (build.apply("Reduction", v, build.ints([0, 1]), operation="SUM") for v in (sums, true))
+    return build.apply("UnaryOp", build.binary("REALDIV", total, weight), opType="NEG")
 
 
 def check_labels(labels: np.ndarray, classes: int) -> None:
@@ -91,4 +127,4 @@ def soft_cross_entropy(logits: ArrayLike, probabilities: ArrayLike) -> Var:
     return build.apply("UnaryOp", _mean_of_sums(build.binary("MUL", logs, wanted)), opType="NEG")
 
 
-__all__ = ["cross_entropy", "hinge", "kl", "mae", "mse", "soft_cross_entropy", "softmax_cross_entropy"]
+__all__ = ["cross_entropy", "ctc", "hinge", "kl", "mae", "mse", "soft_cross_entropy", "softmax_cross_entropy"]

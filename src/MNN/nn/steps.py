@@ -1,9 +1,13 @@
-"""Which training step it is: a number that expressions may depend on, as dropout does."""
+"""What layers ask about a training step: which one it is, a number that expressions may depend on, as dropout does; and
+whether there is anything to normalise by."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from MNN.errors import ShapeError
 from MNN.expr.node import Expr
 from MNN.expr.types import NCHW
 from MNN.expr.var import Var
@@ -18,4 +22,14 @@ def step_number() -> Var:
     return Var(STEP, 0, NCHW)
 
 
-__all__ = ["STEP", "step_number"]
+def check_batch(x: Var) -> None:
+    """Raises :class:`ShapeError` where a batch has one number for each channel (axis 1): less its mean that is 0."""
+    shape = list(x.shape)
+    if len(shape) > 1 and math.prod(shape[:1] + shape[2:]) == 1:
+        raise ShapeError(
+            f"a batch normalisation that is trained takes more than one value for each channel, found {shape}; make "
+            "the batch larger (a DataLoader may leave out the last one), or train(False) the layer"
+        )
+
+
+__all__ = ["STEP", "check_batch", "step_number"]
