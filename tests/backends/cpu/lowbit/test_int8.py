@@ -71,7 +71,7 @@ def round_rows(
 
 
 def product(
-    target: Target, w: QuantizedArray, a: np.ndarray, few: bool, mb: int, nb: int, checked: bool = False,
+    target: Target, w: QuantizedArray, a: np.ndarray, height: int, mb: int, nb: int, checked: bool = False,
     parts: int = 1, merged: bool = False,
 ) -> np.ndarray:  # fmt: skip
     (m, k), n = a.shape, w.shape[0]
@@ -83,8 +83,8 @@ def product(
     c = np.full((m, n + 2), 7, np.float32)
     bias = np.arange(n, dtype=np.float32)
     body = body_of([F32, F32], lambda b, x, y: b("add", x, y))
-    mr, nv = tile_of(target, m, few, parts)
-    more = {"width": w.width, "zeros": kind, "few": few, "parts": parts, "merged": merged}
+    mr, nv = tile_of(target, min(m, height))
+    more = {"width": w.width, "zeros": kind, "parts": parts, "merged": merged}
     spec = Int8Spec(I8, I8, I32, F32, mr, nv, True, body, ("n",), 4, **more)
     arrays = {
         "a": rows, "b": packed, "c": c, "rows_a": (np.arange(m) * rows.shape[1]).astype(np.int32),
@@ -106,8 +106,8 @@ def test_products_of_bytes_are_tried_on_some_target() -> None:
     assert targets()
 
 
-@pairs(target=targets(), width=[2, 4, 8], zeros=["none", "i8", "f32"], few=[True, False])
-def test_numbers_of_all_widths(target: Target, width: int, zeros: str, few: bool) -> None:
+@pairs(target=targets(), width=[2, 4, 8], zeros=["none", "i8", "f32"], height=[1, 3])
+def test_numbers_of_all_widths(target: Target, width: int, zeros: str, height: int) -> None:
     for m, n, k, blocks in ((1, 70, 96, 3), (9, 130, 64, 2), (13, 16, 37, 1), (2, 65, 256, 1)):
         w = weights(n, k, width, blocks, zeros)
         layout = layout_of(target, k, width, blocks, zeros)
@@ -122,27 +122,27 @@ def test_numbers_of_all_widths(target: Target, width: int, zeros: str, few: bool
         wide = w.dequantize().astype(np.float64).T
         expected, bound = back @ wide, np.abs(back) @ np.abs(wide) + 1e-6 * n
         for mb, nb, checked in ((m, -(-n // layout.columns) * layout.columns, False), (4, layout.columns, True)):
-            found = product(target, w, a, few, mb, nb, checked)
+            found = product(target, w, a, height, mb, nb, checked)
             assert (np.abs(found - expected) / (bound + 1e-30)).max() <= 2e-5
         assert np.abs(back - a).max() <= np.abs(a).max() / 254 * 1.001
 
 
-@pairs(target=targets(), form=[(2, 3), (4, 2), (4, 3), (8, 3)], zeros=["none", "i8", "f32"], few=[True, False])
-def test_rows_in_parts_lose_less(target: Target, form: tuple[int, int], zeros: str, few: bool) -> None:
+@pairs(target=targets(), form=[(2, 3), (4, 2), (4, 3), (8, 3)], zeros=["none", "i8", "f32"], height=[1, 3])
+def test_rows_in_parts_lose_less(target: Target, form: tuple[int, int], zeros: str, height: int) -> None:
     """Each part makes the steps 254 times as fine, up to what f32 holds of the largest number of a block."""
     width, parts = form
     for m, n, k, blocks in ((1, 70, 96, 3), (7, 130, 64, 2), (2, 65, 256, 1)):
         w = weights(n, k, width, blocks, zeros)
         if possible(target, layout_of(target, k, width, blocks, zeros)):
             for checked in (False, True):
-                _loses_at_most(target, w, _uneven_rows(m, k), few, checked, parts, 127 * 254.0 ** (parts - 1))
+                _loses_at_most(target, w, _uneven_rows(m, k), height, checked, parts, 127 * 254.0 ** (parts - 1))
 
 
-@pairs(target=targets(), width=[2, 4, 8], zeros=["none", "i8", "f32"], few=[True, False], parts=[2, 3])
-def test_digits_become_one_number(target: Target, width: int, zeros: str, few: bool, parts: int) -> None:
+@pairs(target=targets(), width=[2, 4, 8], zeros=["none", "i8", "f32"], height=[1, 3], parts=[2, 3])
+def test_digits_become_one_number(target: Target, width: int, zeros: str, height: int, parts: int) -> None:
     """With codes of 4 bits, the last one is for two numbers. What is lost is a 2^20th of the largest number of a block,
     a 2^19th in blocks of 64; of two digits a 2^15th, or a 1904th where one is for two numbers. And a row's sums do not
-    depend on the rows beside it, nor on whether all its parts are multiplied at once."""
+    depend on the rows beside it, nor on how many of them a tile has."""
     for m, n, k, blocks in ((1, 70, 96, 3), (7, 130, 64, 2), (5, 65, 128, 2), (67, 33, 32, 2), (2, 16, 37, 1)):
         w = weights(n, k, width, blocks, zeros)
         row_bits = 12 if parts == 2 else 0
@@ -154,8 +154,8 @@ def test_digits_become_one_number(target: Target, width: int, zeros: str, few: b
         steps = 2.0**19 if k // blocks <= 32 else 2.0**18
         if parts == 2:
             steps = 1904 if width == 4 else 127 * 256
-        found = [_loses_at_most(target, w, a, few, checked, parts, steps * 0.99, True) for checked in (False, True)]
-        other = product(target, w, a[-1:], not few, 1, 1 << 10, False, parts, True)
+        found = [_loses_at_most(target, w, a, height, checked, parts, steps * 0.99, True) for checked in (False, True)]
+        other = product(target, w, a[-1:], 1, 1, 1 << 10, False, parts, True)
         assert (found[0] == found[1]).all()
         assert (other == found[0][-1]).all()
 
@@ -166,12 +166,12 @@ def test_the_largest_sums_of_digits_stay_in_32_bits() -> None:
         if width == 4 and not target.can(can.DOT4_UNSIGNED):
             continue
         half = 1 << (width - 1)
-        for code, size, few in itertools.product((-half, half - 1), (1.0, -1.0), (True, False)):
+        for code, size, height in itertools.product((-half, half - 1), (1.0, -1.0), (1, 3)):
             values = np.full((3, 2 * run), code, np.int8)
             w = QuantizedArray.of(values, np.ones((3, 2), np.float32), None, width, values.shape)
             a = np.full((2, 2 * run), size, np.float32)
             for parts, rtol in ((2, 3e-4), (3, 1e-6)):
-                found = product(target, w, a, few, 2, 64, False, parts, True)
+                found = product(target, w, a, height, 2, 64, False, parts, True)
                 assert np.allclose(found, 2 * run * code * size, rtol=rtol)
 
 
@@ -182,7 +182,7 @@ def _uneven_rows(m: int, k: int) -> np.ndarray:
 
 
 def _loses_at_most(
-    target: Target, w: QuantizedArray, a: np.ndarray, few: bool, checked: bool, parts: int, steps: float,
+    target: Target, w: QuantizedArray, a: np.ndarray, height: int, checked: bool, parts: int, steps: float,
     merged: bool = False,
 ) -> np.ndarray:  # fmt: skip
     """The product, of rows that are off by at most half of a block's largest number over ``steps``."""
@@ -195,7 +195,7 @@ def _loses_at_most(
     bound = most / steps / 2 @ np.abs(wide) + 4e-7 * (
         np.abs(a).astype(np.float64) @ np.abs(wide) + n
     )  # f32's, and the bias
-    found = product(target, w, a, few, m, 1 << 10, checked, parts, merged)
+    found = product(target, w, a, height, m, 1 << 10, checked, parts, merged)
     assert (np.abs(found - a.astype(np.float64) @ wide) / bound).max() <= 1
     return found
 
@@ -207,7 +207,7 @@ def test_what_is_no_number_spoils_its_own_row_alone(target: Target) -> None:
         return
     a = np.ones((3, 64), np.float32)
     a[1, 40], a[2, 3] = np.inf, np.nan
-    found = product(target, w, a, True, 3, 256)
+    found = product(target, w, a, 3, 3, 256)
     assert np.isfinite(found[0]).all()
     assert not np.isfinite(found[1:]).any()
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.gemm.routed_rows import rows_of_block
-from MNN.backends.cpu.lang.module import F32, I8, I32, Value
-from MNN.backends.cpu.lowbit.code import AHEAD, LINE
-from MNN.backends.cpu.lowbit.int8 import ROWS, Int8Spec, flipped, half_of
+from MNN.backends.cpu.lang.module import F32, I8, I32, I64, Value
+from MNN.backends.cpu.lowbit.code import LINE
+from MNN.backends.cpu.lowbit.int8 import Int8Spec, flipped, half_of
 from MNN.backends.cpu.lowbit.layout import VECTORS, WORD, BlockCode, block_record
 from MNN.backends.cpu.lowbit.rounded_rows import NUMBERS, digit_bits
 from MNN.backends.cpu.products.tile_store import TileStore
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
+
+Part = tuple[list[Value], list[Value]]
+"""Where the bytes of a block of some rows begin, and what belongs to it."""
 
 
 @generates(Int8Spec)
@@ -22,9 +25,9 @@ def emit_int8(spec: Int8Spec, target: Target) -> str:
 
 
 class Int8Rows(TileStore):
-    """The state of one emission. Columns of a panel, some rows, blocks, tiles of rows: so a block is taken apart once
-    for all of these rows, and lies in the nearest cache until they are done. Sums in f32 lie in scratch memory, those
-    of a block in registers."""
+    """The state of one emission. Columns of a panel, tiles of rows, blocks: a tile's sums in f32 and the integers of a
+    block are in registers, and words are taken apart for each tile. (With codes that are taken apart once for many
+    rows, and sums in f32 that wait in memory meanwhile, it takes a tenth longer.)"""
 
     begins = False
 
@@ -45,9 +48,6 @@ class Int8Rows(TileStore):
         self.record_bytes = k.slot("groups") * (4 * self.wide) + block_record(spec.zeros, self.wide).size
         n_blocks = b.udiv(n + nb - 1, nb)
         self.c, self.ops = k.pointer("c"), [k.pointer(f"op{i}") for i in range(len(spec.operands))]
-        self.totals = k.scratch
-        self.factors = b.gep(self.totals, F32, ROWS * self.nr)
-        self.bytes_of_block = b.gep(self.factors, F32, 2 * self.nr)
         with b.loop(k.begin, k.end) as block:
             part = b.udiv(block.index, n_blocks)
             m0, self.m1, right = rows_of_block(k, spec.routed, part)
@@ -58,31 +58,21 @@ class Int8Rows(TileStore):
             with b.loop(n0, n1, self.nr) as column:
                 self.column, self.columns = column.index, n1 - column.index
                 self.first, number = b.urem(self.column, self.wide), b.udiv(self.column, self.wide)
-                panel = b.gep(right, I8, number * k.slot("blocks") * self.record_bytes)
-                with b.loop(m0, self.m1, ROWS) as some:
-                    self._rows(some.index, b.intrinsic("smin", some.index + ROWS, self.m1), panel)
+                self._rows(m0, b.gep(right, I8, number * k.slot("blocks") * self.record_bytes))
         return k.finish()
 
-    def _rows(self, first: Value, past: Value, panel: Value) -> None:
-        """The rows from ``first`` on, at most :data:`ROWS`, of a panel."""
-        k, b, spec = self.k, self.b, self.spec
-        with b.loop(0, (past - first) * spec.nv) as place:
-            b.store(b.const(self.acc, 0), b.gep(self.totals, self.acc, place.index))
-        with b.loop(0, k.slot("blocks"), carry=[panel]) as block:
-            start = block.carried[0]
-            if spec.mr > 1 or not self.target.fetches_ahead:  # would cost one row 40 % of what memory gives
-                with b.loop(0, self.record_bytes, LINE) as line:
-                    b.prefetch(b.gep(start, I8, line.index + AHEAD), 1)  # nearer caches wait for few lines at a time
-            self._keep_factors(start)
-            if spec.expands:
-                self._expand(start)
-            begin = first
-            for height in sorted({spec.mr, min(spec.mr, 2), 1}, reverse=True):
-                end = past - b.urem(past - begin, height)
-                with b.loop(begin, end, height) as row:
-                    self._tile(row.index, first, height, start, block.index)
-                begin = end
-            block.next(b.gep(start, I8, self.record_bytes))
+    def _rows(self, first: Value, panel: Value) -> None:
+        """All rows from ``first`` on, times a panel: tiles of one row, which are slow, only where there is one."""
+        b, highest = self.b, self.spec.mr
+        begin, past = first, self.m1
+        for height in sorted({highest, min(highest, 2), 1}, reverse=True):
+            left = b.urem(past - begin, height)
+            if height > 2:
+                left = b.select(b.icmp("eq", left, 1), b.const(I64, height + 1), left)
+            end = b.intrinsic("smax", past - left, begin)
+            with b.loop(begin, end, height) as row:
+                self._tile(row.index, first, height, panel)
+            begin = end
 
     def _words(self, codes: Value, group: Value) -> list[Value]:
         """The words of a group of the tile's columns."""
@@ -99,20 +89,6 @@ class Int8Rows(TileStore):
         mask = sum(((1 << width) - 1) << 8 * j for j in range(4))
         return self.b.and_(self.b.lshr(word, width * i) if i else word, mask)
 
-    def _expand(self, start: Value) -> None:
-        """Takes the words of a block apart."""
-        k, b = self.k, self.b
-        codes = self._record(start, 0).codes()
-        with b.loop(0, k.slot("groups")) as group:
-            words = self._words(codes, group.index)
-            for i in range(self.per):
-                for j, word in enumerate(words):
-                    b.store(self._codes(word, i), self._byte(group.index, i, j), align=4)
-
-    def _byte(self, group: Value, i: int, j: int) -> Value:
-        """Where group ``i`` of four codes of a word lies, of vector ``j`` of the tile's columns."""
-        return self.b.gep(self.bytes_of_block, self.ints, (group * self.per + i) * self.spec.nv + j)
-
     def _record(self, start: Value, j: int) -> BlockCode:
         """What the block at ``start`` says about vector ``j`` of the tile's columns."""
         return BlockCode(self.b, self.spec.zeros, self.wide, start, self.first + j * self.lanes, self.lanes)
@@ -125,35 +101,51 @@ class Int8Rows(TileStore):
             for at in range(0, self.nr * size, LINE):
                 b.prefetch(b.gep(self.c_row, I8, at), 2)
 
-    def _finish(self, begin: Value, past: Value, first: Value) -> None:
-        """Stores the results of some rows, of which those of ``first`` lie at the beginning: while other rows are
-        multiplied, so that nobody waits for them."""
-        b = self.b
-        with b.loop(begin, past) as row:
-            self.tile = b.gep(self.totals, F32, (row.index - first) * self.nr)
-            self.finish(row.index, [], 1)
-
-    def _tile(self, row: Value, first: Value, height: int, start: Value, block: Value) -> None:
-        """Adds a block to the sums of ``height`` rows from ``row`` on."""
+    def _tile(self, row: Value, first: Value, height: int, panel: Value) -> None:
+        """``height`` rows from ``row`` on times a panel, of all rows from ``first`` on."""
         k, b, spec = self.k, self.b, self.spec
-        to = b.gep(self.totals, F32, (row - first) * self.nr)
-        b.if_(b.icmp("eq", block, 0), lambda: self._ask_results(row, height))
-        rows, numbers = [], []
-        for part in range(spec.parts):
-            for r in range(height):
-                begin = b.gep(k.pointer("a"), I8, b.entry(k.pointer("rows_a"), row + r))
-                place = b.gep(begin, I8, k.slot("part") * part) if part else begin
+        self._ask_results(row, height)
+        begins = [b.gep(k.pointer("a"), I8, b.entry(k.pointer("rows_a"), row + r)) for r in range(height)]
+        places = [[b.gep(x, I8, k.slot("part") * part) if part else x for x in begins] for part in range(spec.parts)]
+        metas = [[b.gep(place, I8, k.slot("meta")) for place in some] for some in places]
+        sums = self._at_once if self._fit(height) else self._one_by_one
+        share = [self._share(x - first, self.m1 - first) for x in (row, row + height)]
+        with b.loop(0, k.slot("blocks"), carry=[*[b.const(self.acc, 0)] * (height * spec.nv), panel]) as block:
+            start = block.carried[-1]
+            if spec.mr > 1 or not self.target.fetches_ahead:  # would cost one row 40 % of what memory gives
+                self._ask_weights(start, *share)
+            parts = []
+            for part, (some, meta) in enumerate(zip(places, metas, strict=True)):
                 many = b.udiv(self.run, 2) if self._pairs(part) else self.run
-                rows.append(b.gep(place, I8, block * many))
-                b.prefetch(b.gep(rows[-1], I8, LINE))
-                numbers.append(b.gep(b.gep(place, I8, k.slot("meta")), I32, block * NUMBERS))
-        parts = [(rows[i : i + height], numbers[i : i + height]) for i in range(0, len(rows), height)]
-        codes = self._record(start, 0).codes()
-        if spec.few:
-            self._at_once(parts, codes, to)
-        else:
-            self._one_by_one(parts, codes, to)
-        b.if_(b.icmp("eq", block, k.slot("blocks") - 1), lambda: self._finish(row, row + height, first))
+                rows = [b.gep(place, I8, block.index * many) for place in some]
+                parts.append((rows, [b.gep(place, I32, block.index * NUMBERS) for place in meta]))
+            totals = list(block.carried[:-1])
+            if height == 1:
+                self._keep_factors(start)
+            sums(parts, start, totals)
+            block.next(*totals, b.gep(start, I8, self.record_bytes))
+        for i, total in enumerate(block.results[:-1]):
+            b.store(total, b.gep(k.scratch, self.acc, i))
+        with b.loop(0, height) as line:
+            self.tile = b.gep(k.scratch, F32, line.index * self.nr)
+            self.finish(row + line.index, [], 1)
+
+    def _fit(self, height: int) -> bool:
+        """Whether registers hold the sums of all parts of so many rows, and what they are added to."""
+        return self.spec.nv * height * (self.spec.parts + 1) <= self.target.vector_registers * 3 // 4
+
+    def _share(self, rows: Value, of: Value) -> Value:
+        """Whole lines of a block, for so many rows ``of`` all."""
+        b = self.b
+        return b.and_(b.udiv(rows * self.record_bytes, of), -LINE)
+
+    def _ask_weights(self, start: Value, first: Value, past: Value) -> None:
+        """Asks for some bytes of the block that lies a panel behind the one at ``start``: each tile of rows for others,
+        so that memory has as much to do in all of them."""
+        b = self.b
+        after = b.gep(start, I8, self.k.slot("blocks") * self.record_bytes)
+        with b.loop(first, past, LINE) as line:
+            b.prefetch(b.gep(after, I8, line.index), 1)  # nearer caches wait for few lines at a time
 
     def _pairs(self, part: int) -> bool:
         """Whether a byte of a part is for a pair of numbers, and multiplied by the words as they are."""
@@ -164,11 +156,10 @@ class Int8Rows(TileStore):
         b, bits = self.b, digit_bits(self.spec.width, self.spec.parts)
         return [b.add(b.shl(x, bits), y) for x, y in zip(upper, lower, strict=True)]
 
-    def _at_once(self, parts: list[tuple[list[Value], list[Value]]], codes: Value, to: Value) -> None:
-        """All parts of the rows while codes are in registers."""
+    def _at_once(self, parts: list[Part], start: Value, totals: list[Value]) -> None:
+        """Adds the block at ``start`` to the ``totals`` of some rows, all parts of these side by side."""
         b, spec = self.b, self.spec
-        height = len(parts[0][0])
-        count = height * spec.nv
+        count, codes = len(totals), self._record(start, 0).codes()
         begin = [self._begin(numbers, part) for part, (_, numbers) in enumerate(parts)]
         with b.loop(0, self.k.slot("groups"), carry=[x for some in begin for x in some]) as group:
             sums = list(group.carried)
@@ -185,14 +176,15 @@ class Int8Rows(TileStore):
         for part, (_, numbers) in enumerate(parts):
             last = part == len(parts) - 1
             if not spec.merged or last:
-                self._add(total, parts[0][1] if spec.merged else numbers, to)
+                self._add(total, parts[0][1] if spec.merged else numbers, start, totals)
             if not last:
                 after = group.results[(part + 1) * count : (part + 2) * count]
                 total = self._joined(total, after) if spec.merged else after
 
-    def _one_by_one(self, parts: list[tuple[list[Value], list[Value]]], codes: Value, to: Value) -> None:
-        """One part of the rows after the other, from bytes in scratch memory, so that a tile is of many rows."""
+    def _one_by_one(self, parts: list[Part], start: Value, totals: list[Value]) -> None:
+        """The same, one part after the other, so that a tile is of more rows."""
         b, spec = self.b, self.spec
+        codes = self._record(start, 0).codes()
         total: list[Value] = []
         for part, (rows, numbers) in enumerate(parts):
             begin = self._begin(numbers, part)
@@ -200,16 +192,17 @@ class Int8Rows(TileStore):
                 begin = self._joined(total, begin)
             with b.loop(0, self.k.slot("groups"), carry=begin) as group:
                 sums = list(group.carried)
-                if self._pairs(part) or self.per == 1:
-                    self._dots(sums, 0, self._words(codes, group.index), rows, group.index * 4)
+                words = self._words(codes, group.index)
+                if self._pairs(part):
+                    self._dots(sums, 0, words, rows, group.index * 4)
                 else:
                     for i in range(self.per):
-                        right = [b.load(self.ints, self._byte(group.index, i, j), align=4) for j in range(spec.nv)]
+                        right = [self._codes(w, i) for w in words]
                         self._dots(sums, 0, right, rows, group.index * self.steps + 4 * i)
                 group.next(*sums)
             total = group.results
             if not spec.merged or part == len(parts) - 1:
-                self._add(total, parts[0][1] if spec.merged else numbers, to)
+                self._add(total, parts[0][1] if spec.merged else numbers, start, totals)
 
     def _begin(self, numbers: list[Value], part: int) -> list[Value]:
         """What the integers of a part begin with: all of ``half`` too much that codes have, with the last digit where
@@ -231,27 +224,39 @@ class Int8Rows(TileStore):
                 sums[n] = b.perform(self.product, self.ints, sums[n], b.bitcast(codes, small), left)
 
     def _keep_factors(self, start: Value) -> None:
-        """Scales and offsets of a block, in scratch memory until its sums are there: processors fetch what is read from
-        front to back."""
+        """Scales and offsets of the block at ``start``, in scratch memory until its sums are there: one row waits for
+        memory, which processors fetch ahead where it is read from front to back."""
         b, spec = self.b, self.spec
         for j in range(spec.nv):
-            record = self._record(start, j)
-            for i, factor in enumerate((record.scale(), self._offset(record))):
+            for i, factor in enumerate(self._factors(start, j)):
                 if factor is not None:
-                    b.store(factor, b.gep(self.factors, self.acc, i * spec.nv + j))
+                    b.store(factor, self._kept(i, j))
 
-    def _add(self, sums: list[Value], numbers: list[Value], to: Value) -> None:
-        """Adds a block's integers, times their scales, to the sums in f32 from ``to`` on."""
-        b, spec = self.b, self.spec
-        for j in range(spec.nv):
-            scale, offset = (b.load(self.acc, b.gep(self.factors, self.acc, i * spec.nv + j)) for i in (0, 1))
+    def _kept(self, i: int, j: int) -> Value:
+        """Where scales (0) or offsets (1) of a vector of columns are kept, behind a tile of sums."""
+        return self.b.gep(self.k.scratch, self.acc, self.spec.nv * (self.spec.mr + i) + j)
+
+    def _kept_factors(self, j: int) -> tuple[Value, Value | None]:
+        b = self.b
+        scale = b.load(self.acc, self._kept(0, j))
+        return scale, None if self.spec.zeros == "none" else b.load(self.acc, self._kept(1, j))
+
+    def _factors(self, start: Value, j: int) -> tuple[Value, Value | None]:
+        """Scales and offsets of the block at ``start``, for vector ``j`` of the tile's columns."""
+        record = self._record(start, j)
+        return record.scale(), self._offset(record)
+
+    def _add(self, sums: list[Value], numbers: list[Value], start: Value, totals: list[Value]) -> None:
+        """Adds the integers of the block at ``start``, times their scales, to ``totals``."""
+        b, nv = self.b, self.spec.nv
+        for j in range(nv):
+            scale, offset = self._kept_factors(j) if len(numbers) == 1 else self._factors(start, j)
             for r, place in enumerate(numbers):
-                where = b.gep(to, self.acc, r * spec.nv + j)
-                total = b.load(self.acc, where)
-                if spec.zeros != "none":
+                total = totals[r * nv + j]
+                if offset is not None:
                     total = b.fma(offset, b.splat(b.load(F32, b.gep(place, F32, 1)), self.lanes), total)
-                scaled = b.mul(b.convert("sitofp", sums[r * spec.nv + j], self.acc), scale)
-                b.store(b.fma(scaled, b.splat(b.load(F32, place), self.lanes), total), where)
+                scaled = b.mul(b.convert("sitofp", sums[r * nv + j], self.acc), scale)
+                totals[r * nv + j] = b.fma(scaled, b.splat(b.load(F32, place), self.lanes), total)
 
     def _offset(self, record: BlockCode) -> Value | None:
         """What a number of A is multiplied by besides the codes less ``half``, times ``2^SHIFT``."""

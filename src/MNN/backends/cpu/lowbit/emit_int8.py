@@ -23,8 +23,6 @@ from MNN.ir.dtype import DType
 from MNN.ir.quant import FEWEST_ROW_BITS
 from MNN.ir.traced import room_of
 
-FEW = 2
-"""Rows up to which all of merged parts are multiplied while codes are in registers."""
 _FEW_OF_PARTS = 8
 """Rows up to which three whole parts are faster than f32."""
 _SHARES = 4
@@ -78,12 +76,11 @@ def candidate(e: Emitter, product: Product, layout: Layout, weights: Ref, parts:
     return Candidate(name, cycles, lambda: _emit(e, product, layout, weights, parts))
 
 
-def tile_of(target: Target, m: int, few: bool, parts: int = 1) -> tuple[int, int]:
-    """Rows and vectors of a tile: as many sums as registers hold beside codes, those of all parts where ``few``."""
-    many = target.vector_registers >= 32
-    if not few:
-        return min(m, 4 if many else 2), VECTORS
-    return min(m, max(min(4, 6 // parts), 1) if many else 1), VECTORS
+def tile_of(target: Target, m: int) -> tuple[int, int]:
+    """Rows and vectors of a tile: as many sums as registers hold twice, beside codes."""
+    if target.vector_registers >= 32:
+        return min(m, 3), VECTORS
+    return min(m, 2), VECTORS if m == 1 else VECTORS // 2
 
 
 class Rounded(NamedTuple):
@@ -114,13 +111,11 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: Par
     m, n, k = product.m, product.n, product.k
     rows = room_of(m)
     rounded, row, meta = round_rows(e, product.a, m, k, layout, parts)
-    few = not parts.merged or rows <= FEW
-    mr, nv = tile_of(e.target, rows, few, parts.number)
+    mr, nv = tile_of(e.target, rows)
     kinds = DType.I8, DType.I8, DType.I32, c.dtype
     product_spec = Int8Spec.of(
         *kinds, mr, nv, True, epilogue.body, epilogue.kinds, 4,
-        width=layout.width, zeros=layout.zeros, few=few, parts=parts.number,
-        merged=parts.merged,
+        width=layout.width, zeros=layout.zeros, parts=parts.number, merged=parts.merged,
     )  # fmt: skip
     mb = max(min(rows, e.target.l2_bytes // 2 // row), 1)
     mb = split_evenly(rows, -(-rows // mb), mr)
@@ -138,4 +133,4 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: Par
     e.command(product_spec, args, blocks, grain, 2 * m * n * k)
 
 
-__all__ = ["FEW", "ROUNDED", "Parts", "Rounded", "candidate", "parts_of", "possible", "round_rows", "tile_of"]
+__all__ = ["ROUNDED", "Parts", "Rounded", "candidate", "parts_of", "possible", "round_rows", "tile_of"]

@@ -6,8 +6,7 @@ they are. With codes ``c`` that stand for ``(c - half - zero) * scale``, a block
 
     scale * a_scale * (sum(c * a) - half * sum(a))  -  scale * zero * a_scale * sum(a)
 
-so that behind the integers of a block come a conversion, a product and one or two multiply-adds in f32. The first rows
-are multiplied while codes are in registers; with more, the bytes of a block lie in scratch memory for a while.
+so that behind the integers of a block come a conversion, a product and one or two multiply-adds in f32.
 
 The parts of ``merged`` rows are digits, whose sums become one integer before they are scaled. With codes of 4 bits,
 half of what an instruction could multiply is zeros. The last digit uses it: it is multiplied by the words as they lie
@@ -33,8 +32,6 @@ from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
 
-ROWS = 64
-"""Rows that are multiplied by a block before the next one."""
 DIGITS = (2, 3)
 """Numbers of parts of ``merged`` rows."""
 LARGEST_OF_MERGED = 64
@@ -68,14 +65,13 @@ def flipped(target: Target, width: int) -> int:
 class Int8Spec(ContractSpec):
     """:class:`ContractSpec` with one tap and one batch: A is of rows as :mod:`.rounded_rows` makes them (``rows_a`` in
     bytes), weights are panels of :class:`~MNN.backends.cpu.lowbit.layout.Layout`. Behind its arguments come those of
-    :data:`~.records.COMPRESSED` and ``INT8``. ``few``: words are taken apart for every tile, of which all ``parts`` are
-    in registers. Blocks are ``mb`` rows and ``nb`` columns, whole panels, of which ``nv`` is a part."""
+    :data:`~.records.COMPRESSED` and ``INT8``. Blocks are ``mb`` rows and ``nb`` columns, whole panels, of which
+    ``nv`` is a part."""
 
     shaped: ClassVar[bool] = True
 
     width: int = 4
     zeros: str = "none"
-    few: bool = False
     parts: int = 1
     merged: bool = False
 
@@ -93,11 +89,6 @@ class Int8Spec(ContractSpec):
         return self.merged and self.width == WIDTH_OF_PAIRS
 
     @property
-    def expands(self) -> bool:
-        """Whether codes lie in scratch memory: those of 8 bits are bytes already."""
-        return not self.few and self.width < 8
-
-    @property
     def sums(self) -> DType:
         return DType.F32
 
@@ -105,9 +96,8 @@ class Int8Spec(ContractSpec):
         return (*super().slots(), *COMPRESSED, *INT8)
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
-        """The sums of some rows, the scales and offsets of a block, and its codes as bytes."""
-        depth = args["groups"] * (WORD // self.width) if self.expands else 0
-        return (ROWS + 2) * self.nr(target) * 4 + depth * self.nr(target)
+        """A tile of sums, and the scales and offsets of a block."""
+        return (self.mr + 2) * self.nr(target) * 4
 
     def traffic(self, args: Arguments) -> dict[str, int]:
         if self.routed:
@@ -123,7 +113,6 @@ class Int8Spec(ContractSpec):
 __all__ = [
     "DIGITS",
     "LARGEST_OF_MERGED",
-    "ROWS",
     "Int8Spec",
     "flipped",
     "half_of",

@@ -165,10 +165,10 @@ def _emit_lowbit(e: Emitter, work: _Routed, layout: Layout, weights: Ref) -> Non
 def _emit_int8(e: Emitter, work: _Routed, layout: Layout, weights: Ref) -> None:
     """Weights in few bits and rows of bytes, each rounded once."""
     rounded, row, meta = emit_int8.round_rows(e, work.left, elements(work.left_shape), work.k, layout)
-    mr, nv = emit_int8.tile_of(e.target, work.each, True)
+    mr, nv = emit_int8.tile_of(e.target, work.each)
     spec = Int8Spec.of(
         DType.I8, DType.I8, DType.I32, work.into.dtype, mr, nv, True, work.body, (), 4,
-        width=layout.width, zeros=layout.zeros, few=True, routed=True,
+        width=layout.width, zeros=layout.zeros, routed=True,
     )  # fmt: skip
     strides = tuple(row * s for s in st.dense(work.left_shape, natural(len(work.left_shape))))
     unit = _unit(e, row)
