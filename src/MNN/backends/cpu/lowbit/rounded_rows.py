@@ -101,8 +101,9 @@ class RoundedRowsSpec(KernelSpec):
         return "x", "rows_x", "y", "row", "m", "k", "blocks", "run", "meta"
 
     def scratch(self, target: Target, args: Arguments) -> int:
-        """A row of f32."""
-        return 4 * (number(args, "blocks") * number(args, "run") + chunk(target, self.width))
+        """A row of f32, the largest sizes of its blocks, and their inverses."""
+        blocks, lanes = number(args, "blocks"), target.lanes(DType.F32)
+        return 4 * (blocks * number(args, "run") + chunk(target, self.width) + 2 * -(-blocks // lanes) * lanes)
 
     def traffic(self, args: Arguments) -> dict[str, int]:
         rows = np.unique(table(args, "rows_x", number(args, "m"))).size
@@ -126,20 +127,28 @@ class _Rounding:
         self.b = self.k.b
 
     def emit(self) -> str:
-        k, b = self.k, self.b
+        k, b, spec = self.k, self.b, self.spec
+        blocks, run = k.slot("blocks"), k.slot("run")
+        self.steps = self._steps()
+        self.mosts = b.gep(k.scratch, F32, blocks * run + self.chunk)
+        self.inverses = b.gep(self.mosts, F32, b.and_(blocks + (self.lanes - 1), -self.lanes))
         with b.loop(k.begin, k.end) as row:
-            source = b.gep(k.pointer("x"), storage_type(self.spec.x), b.entry(k.pointer("rows_x"), row.index))
+            source = b.gep(k.pointer("x"), storage_type(spec.x), b.entry(k.pointer("rows_x"), row.index))
             to = b.gep(k.pointer("y"), I8, row.index * k.slot("row"))
             self._widen(source)
-            size = b.udiv(k.slot("row"), self.spec.parts)
-            parts = [b.gep(to, I8, size * part) for part in range(self.spec.parts)]
-            with b.loop(0, k.slot("blocks")) as block:
-                first = block.index * k.slot("run")
+            with b.loop(0, blocks) as block:
+                self._look(b.gep(k.scratch, F32, block.index * run), b.gep(self.mosts, I32, block.index))
+            with b.loop(0, blocks, self.lanes) as some:
+                self._invert(some.index)
+            size = b.udiv(k.slot("row"), spec.parts)
+            parts = [b.gep(to, I8, size * part) for part in range(spec.parts)]
+            with b.loop(0, blocks) as block:
+                first = block.index * run
                 places = [b.gep(b.gep(part, I8, k.slot("meta")), I32, block.index * NUMBERS) for part in parts]
                 begins = [b.gep(part, I8, first) for part in parts]
-                if self.spec.paired:
+                if spec.paired:
                     begins[-1] = b.gep(parts[-1], I8, b.udiv(first, 2))
-                self._block(b.gep(k.scratch, F32, first), begins, places)
+                self._block(b.gep(k.scratch, F32, first), block.index, begins, places)
         return k.finish()
 
     def _widen(self, source: Value) -> None:
@@ -158,22 +167,32 @@ class _Rounding:
         with b.loop(k.slot("k"), depth + self.chunk) as none:
             b.store(b.const(F32, 0), b.gep(k.scratch, F32, none.index))
 
-    def _block(self, source: Value, to: list[Value], places: list[Value]) -> None:
-        """A block: its largest number, then its bytes, then what belongs to it; the latter for each part."""
+    def _look(self, source: Value, to: Value) -> None:
+        """The largest size of a block. Bits are compared: what is infinite or no number is largest."""
+        b, wide = self.b, I32.vec(self.lanes)
+        with b.loop(0, self.k.slot("run"), self.lanes, carry=[b.const(wide, 0)]) as look:
+            size = b.and_(b.load(wide, b.gep(source, I32, look.index)), 0x7FFFFFFF)
+            look.next(b.intrinsic("smax", size, look.carried[0]))
+        b.store(self._all(look.results[0], lambda p, q: b.intrinsic("smax", p, q)), to)
+
+    def _invert(self, first: Value) -> None:
+        """What numbers are multiplied by, and what their steps are, of a vector of blocks: for all of them before any
+        is rounded, so that nothing waits for quotients."""
+        b, wide = self.b, F32.vec(self.lanes)
+        place = b.gep(self.mosts, F32, first)
+        most, nothing = b.load(wide, place), b.const(wide, 0)
+        inverse = b.fdiv(b.splat(self.steps, self.lanes), most)
+        inverse = b.select(b.fcmp("ogt", most, nothing), inverse, nothing)
+        inverse = b.select(b.fcmp("olt", inverse, b.splat(b.const(F32, float("inf")), self.lanes)), inverse, nothing)
+        b.store(inverse, b.gep(self.inverses, F32, first))
+        step = b.mul(b.fdiv(most, b.splat(self.steps, self.lanes)), 2.0**-SHIFT)
+        b.store(b.fma(most, nothing, step), place)  # none where a number is infinite
+
+    def _block(self, source: Value, number: Value, to: list[Value], places: list[Value]) -> None:
+        """A block: its bytes, then what belongs to it; the latter for each part."""
         k, b, wide = self.k, self.b, F32.vec(self.lanes)
-        nothing = b.const(wide, 0)
-        with b.loop(0, k.slot("run"), self.lanes, carry=[nothing, nothing]) as look:
-            x = b.load(wide, b.gep(source, F32, look.index))
-            size = b.intrinsic("fabs", x)
-            most = b.select(b.fcmp("ogt", size, look.carried[0]), size, look.carried[0])
-            look.next(most, b.fma(x, nothing, look.carried[1]))
-        most = self._all(look.results[0], lambda p, q: b.select(b.fcmp("ogt", p, q), p, q))
-        strange = self._all(look.results[1], b.add)
-        steps = self._steps()
-        inverse = b.select(b.fcmp("ogt", most, 0.0), b.fdiv(steps, most), b.const(F32, 0))
-        inverse = b.select(b.fcmp("olt", inverse, float("inf")), inverse, b.const(F32, 0))
-        factor, zero = b.splat(inverse, self.lanes), b.const(I32.vec(self.lanes), 0)
-        digits = self._digits()
+        factor = b.splat(b.load(F32, b.gep(self.inverses, F32, number)), self.lanes)
+        zero, digits = b.const(I32.vec(self.lanes), 0), self._digits()
         with b.loop(0, k.slot("run"), self.chunk, carry=[zero] * digits.sums) as some:
             totals = list(some.carried)
             small: list[list[Value]] = [[] for _ in to]
@@ -189,10 +208,10 @@ class _Rounding:
                 else:
                     b.store(self._turned(numbers), b.gep(to[part], I8, some.index), align=1)
             some.next(*totals)
-        step = b.fdiv(most, steps)
+        step = b.load(F32, b.gep(self.mosts, F32, number))
         for part, sums in enumerate(some.results):
             total = self._all(sums, b.add)
-            scale = b.add(b.mul(b.mul(step, 1.0 / STEP**part), 2.0**-SHIFT), strange)
+            scale = b.mul(step, 1.0 / STEP**part) if part else step
             b.store(scale, places[part])
             b.store(b.mul(scale, b.convert("sitofp", total, F32)), b.gep(places[part], F32, 1))
             last = places[-1] if self.spec.merged else places[part]
