@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from MNN.errors import MNNError
+from MNN.llm.engine.decoder import CHUNK, pieces
 from MNN.llm.engine.paged import PagedDecoder, Work
 from MNN.llm.engine.pages import NoPagesError, PageList, PagePool
 from MNN.llm.models.cache import PAGE
@@ -115,3 +116,13 @@ def test_pages_are_counted() -> None:
     assert pool.used == 2
     shared.cut(1)
     assert pool.used == 1
+
+
+def test_pieces_of_prompts_are_about_as_long() -> None:
+    for count in [1, CHUNK, CHUNK + 1, *np.random.default_rng(0).integers(1, 9 * CHUNK, 50).tolist()]:
+        tokens = list(range(count))
+        found = [tokens[piece] for piece in pieces(count)]
+        sizes = [len(piece) for piece in found]
+        assert [token for piece in found for token in piece] == tokens
+        assert len(sizes) == -(-count // CHUNK)
+        assert max(sizes) <= min(CHUNK, min(sizes) + 1)

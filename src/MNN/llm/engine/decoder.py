@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +14,14 @@ from MNN.stateful import State, StatefulModel
 
 CHUNK = 509
 """Tokens of a prompt that are computed at once: the end of a range of sizes (docs/new-sizes.md)."""
+
+
+def pieces(tokens: int, most: int = CHUNK) -> Iterator[slice]:
+    """A prompt in as few pieces of at most ``most`` tokens as it goes, all about as long: each reads all weights, so
+    that a few last tokens alone would take as long as some more in each piece."""
+    count = -(-tokens // most)
+    for i in range(count):
+        yield slice(tokens * i // count, tokens * (i + 1) // count)
 
 
 @dataclass(eq=False)
@@ -85,8 +93,8 @@ class Decoder:
             return self.feed(text, given, every)[before if every else 0 :]
         found = []
         try:
-            for start in range(0, len(tokens), CHUNK):
-                found.append(self._step(text, tokens[start : start + CHUNK], total, every))
+            for piece in pieces(len(tokens)):
+                found.append(self._step(text, tokens[piece], total, every))
         except BaseException:
             self.cut(text, before)
             raise
@@ -130,4 +138,4 @@ class Decoder:
         return list(tokens[same:])
 
 
-__all__ = ["CHUNK", "Decoder", "Text"]
+__all__ = ["CHUNK", "Decoder", "Text", "pieces"]

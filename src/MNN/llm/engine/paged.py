@@ -11,7 +11,7 @@ import numpy as np
 
 from MNN.errors import MNNError
 from MNN.llm.engine.adapters import AdapterBank
-from MNN.llm.engine.decoder import CHUNK, Decoder, Text
+from MNN.llm.engine.decoder import Decoder, Text, pieces
 from MNN.llm.engine.embeddings import Table, embedded
 from MNN.llm.engine.features import Features
 from MNN.llm.engine.pages import PageList, PagePool
@@ -191,9 +191,8 @@ class PagedDecoder(Decoder):
         tokens_given = self._restarted(text, tokens)
         found = []
         try:
-            for start in range(0, len(tokens_given), CHUNK):
-                part = tokens_given[start : start + CHUNK]
-                beside = None if given is None else given[start : start + CHUNK]
+            for piece in pieces(len(tokens_given)):
+                part, beside = tokens_given[piece], None if given is None else given[piece]
                 found += self._run([Work(text, part, len(part) if every else 1, beside)], total)
         except BaseException:
             self.cut(text, min(before, len(text.tokens)))
@@ -220,8 +219,8 @@ class PagedDecoder(Decoder):
         return given
 
     def step(self, works: Sequence[Work]) -> list[Array]:
-        """Has several texts go on together, each by at most :data:`CHUNK` tokens in all, and gives the logits of each,
-        ``[rows, vocabulary]``.
+        """Has several texts go on together, each by at most :data:`~.decoder.CHUNK` tokens in all, and gives the
+        logits of each, ``[rows, vocabulary]``.
 
         Raises :class:`MNNError` where a text would be too long, before any goes on, or where pages run out. More than
         :data:`MOST_TEXTS` texts, and those of models whose positions turn by the length, go on in parts: where one

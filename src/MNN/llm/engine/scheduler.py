@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from MNN.errors import RunError
-from MNN.llm.engine.decoder import CHUNK, Decoder, Text
+from MNN.llm.engine.decoder import CHUNK, Decoder, Text, pieces
 from MNN.llm.engine.texts import Step, texts_of
 from MNN.llm.generation import Generation
 from MNN.llm.speculation.draft import Draft, Drafter, Drafting
@@ -254,7 +254,8 @@ class Scheduler:
             assert task.text is not None
             count = task.missing
             if count > 1:
-                count = min(count, left) if self._texts.chunked else count
+                if self._texts.chunked and count > left:
+                    count = next(pieces(count, left)).stop if left > 0 else 0
                 left -= count
             if count > 0:
                 found.append((task, task.generations[0].behind(len(task.text.tokens), count)))
