@@ -11,45 +11,11 @@ from typing import Any
 
 import numpy as np
 
-Draw = np.random.Generator
-VOCABULARY = 48
-
-
-def _base(rng: Draw) -> dict[str, Any]:
-    heads = int(rng.choice([2, 4, 6]))
-    groups = int(rng.choice([g for g in (1, 2, 3, 6) if heads % g == 0]))
-    size = int(rng.choice([8, 12, 16]))
-    return {
-        "vocab_size": VOCABULARY, "hidden_size": heads * size, "intermediate_size": int(rng.choice([24, 40, 63])),
-        "num_hidden_layers": int(rng.integers(2, 4)), "num_attention_heads": heads, "num_key_value_heads": groups,
-        "rms_norm_eps": float(rng.choice([1e-5, 1e-6])), "max_position_embeddings": int(rng.choice([24, 64, 256])),
-        "tie_word_embeddings": bool(rng.random() < 0.4), "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
-    }  # fmt: skip
-
-
-def _rope(rng: Draw, config: dict[str, Any], width: int, kinds: Sequence[str]) -> dict[str, Any]:
-    """One of the ways to reach beyond the trained length."""
-    kind = str(rng.choice(kinds))
-    theta, factor = float(rng.choice([100.0, 1e4, 5e5])), float(rng.choice([2.0, 4.0]))
-    found: dict[str, Any] = {"rope_type": kind, "rope_theta": theta}
-    longest = config["max_position_embeddings"]
-    if kind != "default":
-        found["factor"] = factor
-    if kind in ("llama3", "yarn"):
-        found["original_max_position_embeddings"] = int(longest // factor)
-    if kind == "llama3":
-        found |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
-    if kind == "yarn" and rng.random() < 0.5:
-        found |= {"beta_fast": 16.0, "beta_slow": 2.0}
-    if kind == "longrope":
-        short, long = (rng.uniform(1.0, 4.0, width // 2).round(3).tolist() for _ in range(2))
-        found |= {
-            "short_factor": short,
-            "long_factor": long,
-            "original_max_position_embeddings": int(longest // factor),
-        }
-    return found
-
+from tests.llm.cases_gpt import GPT
+from tests.llm.draws import VOCABULARY, Draw
+from tests.llm.draws import base as _base
+from tests.llm.draws import experts as _experts
+from tests.llm.draws import rope as _rope
 
 SCALED = ("default", "linear", "dynamic", "llama3", "yarn")
 
@@ -187,6 +153,9 @@ def _minicpm(rng: Draw) -> dict[str, Any]:
 def _baichuan(rng: Draw) -> dict[str, Any]:
     config = _llama(rng, ("default",)) | {"tie_word_embeddings": False, "norm_head": bool(rng.random() < 0.5)}
     config.pop("head_dim", None)
+    if rng.random() < 0.5:  # those of 13 billion parameters, with ALiBi
+        config["model_max_length"] = config.pop("max_position_embeddings")
+        del config["rope_parameters"]
     return config | {"num_key_value_heads": config["num_attention_heads"]}
 
 
@@ -201,11 +170,6 @@ def _chatglm(rng: Draw) -> dict[str, Any]:
         "multi_query_attention": True, "multi_query_group_num": base["num_key_value_heads"], "kv_channels": size,
         "layernorm_epsilon": base["rms_norm_eps"], "seq_length": 128, "rope_ratio": 5.0, "add_qkv_bias": True,
     }  # fmt: skip
-
-
-def _experts(rng: Draw, count: str = "num_experts") -> dict[str, Any]:
-    experts = int(rng.choice([4, 6, 9]))
-    return {count: experts, "num_experts_per_tok": int(rng.integers(1, 4))}
 
 
 def _qwen2_moe(rng: Draw) -> dict[str, Any]:
@@ -263,6 +227,28 @@ def _deepseek_v3(rng: Draw) -> dict[str, Any]:
     return _latent(rng) | {"norm_topk_prob": bool(rng.random() < 0.7), "rope_interleave": bool(rng.random() < 0.7)}
 
 
+def _glm4_moe(rng: Draw) -> dict[str, Any]:
+    config, groups = _llama(rng, ("default", "yarn")), int(rng.choice([1, 2]))
+    config["head_dim"] = int(rng.choice([8, 16]))
+    config["rope_parameters"] |= {"partial_rotary_factor": 0.5}
+    return config | {
+        "attention_bias": bool(rng.random() < 0.5), "use_qk_norm": bool(rng.random() < 0.5), "n_group": groups,
+        "topk_group": 1, "n_routed_experts": 4 * groups, "n_shared_experts": int(rng.integers(1, 3)),
+        "num_experts_per_tok": int(rng.integers(1, 4)), "moe_intermediate_size": 16, "num_hidden_layers": 2,
+        "first_k_dense_replace": int(rng.integers(0, 2)), "routed_scaling_factor": float(rng.choice([1.0, 2.5])),
+        "norm_topk_prob": bool(rng.random() < 0.7),
+    }  # fmt: skip
+
+
+def _gpt_oss(rng: Draw) -> dict[str, Any]:
+    config = _llama(rng, ("default", "yarn")) | _experts(rng, "num_local_experts")
+    config["head_dim"] = int(rng.choice([8, 16]))
+    if config["rope_parameters"]["rope_type"] == "yarn":
+        config["rope_parameters"]["truncate"] = bool(rng.random() < 0.5)
+    window = {"sliding_window": int(rng.choice([3, 9])), "attention_bias": bool(rng.random() < 0.7)}
+    return config | window | {"swiglu_limit": float(rng.choice([0.5, 7.0])), "num_hidden_layers": 2}
+
+
 FAMILIES: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "llama": _biased, "mistral": _windowed, "ministral": _ministral, "ministral3": _ministral3,
     "internlm3": _internlm3, "qwen2": _qwen2, "qwen3": _qwen, "gemma": _gemma,
@@ -270,7 +256,7 @@ FAMILIES: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "starcoder2": _starcoder2, "glm": _glm, "glm4": _glm, "granite": _granite, "internlm2": _internlm2,
     "minicpm": _minicpm, "baichuan": _baichuan, "chatglm": _chatglm, "qwen2_moe": _qwen2_moe, "qwen3_moe": _qwen3_moe,
     "mixtral": _mixtral, "olmoe": _olmoe, "granitemoe": _granitemoe, "deepseek_v2": _deepseek_v2,
-    "deepseek_v3": _deepseek_v3,
+    "deepseek_v3": _deepseek_v3, "glm4_moe": _glm4_moe, "gpt_oss": _gpt_oss, **GPT,
 }  # fmt: skip
 
 

@@ -13,14 +13,19 @@ Needs torch and transformers (5.24 recorded what is there now) beside what this 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import inspect
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import transformers
+from transformers.models.bloom.modeling_bloom import _get_alibi_slopes
+from transformers.models.llama import modeling_llama as llama
 
 from tests.llm import cases
 from tests.llm.check import Encoded, Expected, check, check_encoder
@@ -46,30 +51,55 @@ def reference(family: str, seed: int) -> Expected:
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
     state = model.state_dict()
     tied = given.get("tie_word_embeddings", config.tie_word_embeddings)
+    table = next(n for n, p in model.named_parameters() if p is model.get_input_embeddings().weight)
     shapes = {n: list(t.shape) for n, t in state.items() if not (tied and n == "lm_head.weight")}
     held = list(shapes)
     shapes = stored_shapes(family, shapes) if twin is None else twin.shapes(values, shapes)
     weights = cases.weights(shapes, seed)
     theirs = in_memory(family, held, weights) if twin is None else twin.weights(values, weights)
     if tied:
-        theirs = theirs | {"lm_head.weight": theirs["model.embed_tokens.weight"]}
+        theirs = theirs | {"lm_head.weight": theirs[table]}
     model.load_state_dict({n: torch.from_numpy(np.ascontiguousarray(a)) for n, a in theirs.items()})
     told: dict[str, Any] = values if twin is not None else config.to_dict()
     told = {k: v for k, v in told.items() if isinstance(v, (int, float, str, list, dict)) or v is None}
     prompt = cases.tokens(seed, PROMPT)
-    with torch.no_grad():
+    alibi = family == "baichuan" and "model_max_length" in values
+    with torch.no_grad(), with_alibi(model) if alibi else contextlib.nullcontext():
         logits = model(torch.tensor([prompt])).logits[0].numpy()
         longest = max(LENGTHS)
         rows = [[0] * (longest - n) + prompt[:n] for n in LENGTHS]
         mask = [[0] * (longest - n) + [1] * n for n in LENGTHS]
         places = (torch.tensor(mask).cumsum(-1) - 1).clamp(min=0)
-        padded = model(torch.tensor(rows), attention_mask=torch.tensor(mask), position_ids=places).logits.numpy()
+        takes = "position_ids" in inspect.signature(model.forward).parameters
+        placed = {"position_ids": places} if takes else {}
+        padded = model(torch.tensor(rows), attention_mask=torch.tensor(mask), **placed).logits.numpy()
         written = model.generate(
             torch.tensor([prompt[:12]]), attention_mask=torch.ones(1, 12, dtype=torch.long), do_sample=False,
             max_new_tokens=GREEDY, eos_token_id=-1,
         )  # fmt: skip
     kept = [padded[i, longest - n :] for i, n in enumerate(LENGTHS)]
     return Expected(told | {"model_type": family}, shapes, seed, prompt, logits, kept, written[0, 12:].tolist())
+
+
+@contextlib.contextmanager
+def with_alibi(model: Any) -> Iterator[None]:
+    """Llama as Baichuan-13B is: nothing is turned, and ALiBi is added to scores."""
+    usual, module = llama.eager_attention_forward, llama
+    model.model.rotary_emb.inv_freq.zero_()
+
+    def attention(
+        layer: Any, query: Any, key: Any, value: Any, attention_mask: Any, **more: Any
+    ) -> tuple[Any, Any]:  # fmt: skip
+        slopes = _get_alibi_slopes(query.shape[1], query.device).reshape(1, -1, 1, 1)
+        added = slopes * torch.arange(key.shape[2])
+        mask = added if attention_mask is None else attention_mask + added
+        return usual(layer, query, key, value, mask, **more)
+
+    module.eager_attention_forward = attention
+    try:
+        yield
+    finally:
+        module.eager_attention_forward = usual
 
 
 def encoded(family: str, seed: int) -> Encoded:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 _BOTH, _DOWN = ".block_sparse_moe.experts.gate_up_proj", ".block_sparse_moe.experts.down_proj"
+_WHOLE = ("granitemoe", "gpt_oss")
+"""Families whose files have all experts of a layer in one tensor, too."""
 _MIXTRAL = ("w1", "w3", "w2")
 _USUAL = ("gate_proj", "up_proj", "down_proj")
 
@@ -16,7 +18,7 @@ def stored_shapes(family: str, shapes: dict[str, list[int]]) -> dict[str, list[i
     found: dict[str, list[int]] = {}
     for name, shape in shapes.items():
         layer, _, kind = name.rpartition(".mlp.experts.")
-        if family == "granitemoe" or not layer:
+        if family in _WHOLE or not layer:
             found[_renamed(family, name)] = shape
             continue
         count, rows, cols = shape
@@ -31,7 +33,7 @@ def in_memory(family: str, names: Sequence[str], files: dict[str, np.ndarray]) -
     found = {}
     for name in names:
         layer, _, kind = name.rpartition(".mlp.experts.")
-        if family == "granitemoe" or not layer:
+        if family in _WHOLE or not layer:
             found[name] = files[_renamed(family, name)]
             continue
         each = []

@@ -143,7 +143,7 @@ def _internlm2_config(config: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _baichuan_config(config: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    return "llama", {k: v for k, v in config.items() if k != "norm_head"}
+    return "llama", {k: v for k, v in config.items() if k not in ("norm_head", "model_max_length")}
 
 
 def _baichuan_shapes(config: dict[str, Any], shapes: Shapes) -> Shapes:

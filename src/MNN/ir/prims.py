@@ -313,6 +313,10 @@ class PagedAttention(Prim):
     themselves and what is before them in their sequence: the last ``window``, or all where that is 0. Scores are
     multiplied by ``scale``, and are ``softcap * tanh(score / softcap)`` where that is not 0. H is a multiple of G.
 
+    ``slopes``, one for each of the H heads: how much is then taken off a score for each token that the key is behind
+    the query (ALiBi, Press et al. 2021, arXiv:2108.12409). ``sinks``, one for each, too: a score that takes its part of
+    the softmax, and gives nothing. Either may be empty.
+
     Output: f32 ``[T, H, E]``; what belongs to no tile is not defined.
     """
 
@@ -324,6 +328,8 @@ class PagedAttention(Prim):
     """E."""
     key_bits: int = 0
     value_bits: int = 0
+    slopes: tuple[float, ...] = ()
+    sinks: tuple[float, ...] = ()
 
 
 HostFunction = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]

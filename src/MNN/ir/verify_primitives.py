@@ -224,6 +224,8 @@ def _paged_attention(prim: p.PagedAttention) -> str:
     bad = _pools(pools, prim, q.shape[2], prim.size)
     if bad or q.rank != 3 or q.shape[1] % pools[0].shape[1] or table.rank != 1 or tiles.shape[1:] != (4,):
         return bad or f"queries {list(q.shape)}, the table or the tiles do not fit"
+    if any(part and len(part) != q.shape[1] for part in (prim.slopes, prim.sinks)):
+        return f"slopes or sinks are not one for each of {q.shape[1]} heads"
     return _unlike(prim, (*q.shape[:2], prim.size))
 
 

@@ -120,8 +120,12 @@ def paged_attention(prim: p.PagedAttention, x: Sequence[Array], types: Types) ->
                 scores = own @ q[first + i, h] * np.float32(prim.scale)
                 if prim.softcap:
                     scores = prim.softcap * np.tanh(scores / prim.softcap)
-                powers = np.exp(scores - scores.max())
-                mixed = (powers / powers.sum()) @ v[pages, g].reshape(-1, v.shape[3])[start:past]
+                if prim.slopes:
+                    scores = scores + np.float32(prim.slopes[h]) * np.arange(start - past + 1, 1, dtype=np.float32)
+                sink = np.float32(prim.sinks[h]) if prim.sinks else np.float32(-np.inf)
+                top = max(scores.max(), sink)
+                powers = np.exp(scores - top)
+                mixed = (powers / (powers.sum() + np.exp(sink - top))) @ v[pages, g].reshape(-1, v.shape[3])[start:past]
                 found[first + i, h] = mixed[: prim.size]
     return [found]
 

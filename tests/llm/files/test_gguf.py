@@ -79,7 +79,7 @@ def test_names(architecture: str) -> None:
         if name.rpartition(".")[2] in own:
             assert theirs[module] == name
         agreeing += theirs[module] == name
-    assert agreeing >= 10
+    assert agreeing >= min(10, len(own))
 
 
 @pytest.mark.real

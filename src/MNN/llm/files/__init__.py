@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from MNN.errors import FormatError, MNNError
+from MNN.llm.files import mxfp4
 from MNN.llm.files.defaults import completed
 from MNN.llm.files.gguf.config import config_of
 from MNN.llm.files.gguf.renaming import renamed
@@ -19,6 +20,7 @@ from MNN.llm.files.packed import Packing, unite
 from MNN.llm.files.places import find, read_gguf_shards
 from MNN.llm.files.safetensors import read_safetensors, read_sharded
 from MNN.llm.files.tensors import Weights, WeightTensor
+from MNN.llm.files.turned import turned
 
 __all__ = ["WeightTensor", "Weights", "open_weights", "read_config"]
 
@@ -35,8 +37,13 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
         return Weights(renamed(read_gguf_shards(place.gguf)), str(place.gguf))
     tensors = read_sharded(place.index) if place.index is not None else _of_files(place.safetensors, path)
     config = place.folder / "config.json"
-    packing = Packing.of(read_json(config), str(config)) if config.is_file() else None
-    return Weights(unite(tensors, packing, str(path)) if packing else tensors, str(path))
+    told = read_json(config) if config.is_file() else {}
+    how = told.get("quantization_config")
+    if isinstance(how, dict) and how.get("quant_method") == mxfp4.METHOD:
+        return Weights(turned(mxfp4.unite(tensors), told.get("model_type")), str(path))
+    packing = Packing.of(told, str(config))
+    tensors = unite(tensors, packing, str(path)) if packing else tensors
+    return Weights(turned(tensors, told.get("model_type")), str(path))
 
 
 def _of_files(files: tuple[Path, ...], path: str | os.PathLike[str]) -> dict[str, WeightTensor]:

@@ -55,6 +55,17 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "first_k_dense_replace": 3, "n_group": 8, "topk_group": 4, "routed_scaling_factor": 2.5,
         "max_position_embeddings": 4096,
     },
+    "glm4_moe": {
+        "rms_norm_eps": 1e-5, "num_key_value_heads": 8, "max_position_embeddings": 131072, "n_routed_experts": 128,
+        "num_experts_per_tok": 8, "partial_rotary_factor": 0.5, "moe_intermediate_size": 1408,
+    },
+    "gpt_oss": {
+        "rms_norm_eps": 1e-5, "num_key_value_heads": 8, "head_dim": 64, "max_position_embeddings": 131072,
+        "num_local_experts": 128, "num_experts_per_tok": 4, "sliding_window": 128, "rope_theta": 150000.0,
+    },
+    "cohere": _TIED | {"max_position_embeddings": 8192, "rope_theta": 500000.0},
+    "cohere2": _TIED | {"max_position_embeddings": 8192, "sliding_window": 4096},
+    "bloom": _TIED,
 }  # fmt: skip
 """By ``model_type``: where they differ from what is assumed of all families (those of transformers 5.24)."""
 _SCALED = ("rope_parameters", "rope_scaling")

@@ -10,6 +10,7 @@ from MNN.errors import FormatError
 from MNN.ir.graph import Graph, Value
 from MNN.llm.models.config import Config
 from MNN.llm.models.layers import Angles, Heads, Layers
+from MNN.llm.models.weights import joined, ordered
 
 
 def attend(
@@ -58,6 +59,34 @@ def apart(
     return q, k, v
 
 
+def grouped(net: Layers, y: Value, name: str, heads: Heads) -> Value:
+    """Queries, keys and values side by side, of one layer whose rows lie group by group: the queries of a head of keys,
+    then that, then its values. Files of other kinds have three layers instead, ``name.q`` and so on. Raises
+    :class:`FormatError` where rows are missing."""
+    if f"{name}.weight" not in net.weights and f"{name}.q.weight" in net.weights:
+        return net.linear(y, *(f"{name}.{part}" for part in "qkv"))
+    each = heads.count // heads.groups
+    order = np.arange((heads.count + 2 * heads.groups) * heads.size).reshape(heads.groups, each + 2, heads.size)
+    if net.height(f"{name}.weight") != order.size:
+        raise FormatError(f"'{name}.weight' has {net.height(f'{name}.weight')} rows; expected are {order.size}")
+    rows = np.concatenate([order[:, :each].reshape(-1), order[:, each].reshape(-1), order[:, each + 1].reshape(-1)])
+    bias = net.weight(f"{name}.bias") if f"{name}.bias" in net.weights else None
+    shift = None if bias is None else joined([name], [bias], [order.size])[rows]
+    return net.product(y, ordered(net.weights[f"{name}.weight"], rows), shift)
+
+
+def slopes(heads: int, most: float = 8.0) -> tuple[float, ...]:
+    """What ALiBi takes off scores for each token, for every head (Press et al. 2021, arXiv:2108.12409): powers of two
+    down to ``2 ** -most``. Where heads are no power of two, those of the next smaller one come first, then some
+    that lie between."""
+    larger = 1 << max(heads - 1, 0).bit_length()
+    fine = [2.0 ** (-most * (i + 1) / larger) for i in range(larger)]
+    if larger == heads:
+        return tuple(fine)
+    found = [*fine[1::2], *fine[::2]]
+    return tuple(found[:heads])  # every other one of the larger power of two is one of the smaller
+
+
 def head(
     config: Config, net: Layers, x: Value, table: str = "model.embed_tokens", own: str = "lm_head", scale: float = 1.0,
     softcap: float = 0.0,
@@ -73,4 +102,4 @@ def head(
     return net.finish(net.softcap(net.multiply(net.product(x, weight, bias), scale), softcap))
 
 
-__all__ = ["apart", "attend", "head"]
+__all__ = ["apart", "attend", "grouped", "head", "slopes"]

@@ -89,20 +89,26 @@ def mixture(net: Layers, x: Value, router: str, routing: Routing, experts: Exper
         joint = [net.weights[name.format(i)] for i in number for name in (experts.gate, experts.up)]
         down = [net.weights[experts.down.format(i)] for i in number]
     if alike(joint):
-        both = _product(net, rows, index, joint, count)
+        both = routed(net, rows, index, joint, count)
         inner = _height(joint) // count // 2
         hidden = net.gate(both, inner, activation)
     else:  # gates are stored in another way than what they let through
-        left, right = (_product(net, rows, index, joint[i::2], count) for i in range(2))
+        left, right = (routed(net, rows, index, joint[i::2], count) for i in range(2))
         hidden = net.multiply(net.activation(activation, left), right)
-    each = _product(net, hidden, index, down, count)
-    weighted = net.multiply(each, net.op("Unsqueeze", weights, squeezeDims=[3]))
-    return net.op("Reduction", weighted, operation="SUM", dim=[2], keepDims=False)
+    each = routed(net, hidden, index, down, count)
+    return weighted(net, each, weights)
+
+
+def weighted(net: Layers, each: Value, weights: Value) -> Value:
+    """The sum of what experts make, ``[batch, sequence, most, width]``, by their weights."""
+    product = net.multiply(each, net.op("Unsqueeze", weights, squeezeDims=[3]))
+    return net.op("Reduction", product, operation="SUM", dim=[2], keepDims=False)
 
 
 def choose(net: Layers, x: Value, router: str, routing: Routing) -> tuple[Value, Value]:
     """The weights of the chosen experts, and which these are: ``[batch, sequence, most]``."""
-    logits = net.product(x, net.weight(f"{router}.weight"))
+    bias = net.weight(f"{router}.bias") if f"{router}.bias" in net.weights else None
+    logits = net.product(x, net.weight(f"{router}.weight"), bias)
     if net.height(f"{router}.weight") != routing.count:
         raise FormatError(f"'{router}.weight' does not score {routing.count} experts")
     scores = net.op("Sigmoid", logits) if routing.sigmoid else net.op("Softmax", logits, axis=-1)
@@ -135,7 +141,9 @@ def _largest(net: Layers, x: Value, count: int) -> tuple[Value, Value]:
     return values, index
 
 
-def _product(net: Layers, rows: Value, index: Value, matrices: list[Array], count: int) -> Value:
+def routed(net: Layers, rows: Value, index: Value, matrices: list[Array], count: int) -> Value:
+    """``rows [batch, sequence, 1 or most, in]`` times the matrices of the experts that ``index`` names, which lie one
+    above the other: ``[batch, sequence, most, out]``."""
     stacked = net.stack(matrices)
     return net.op("RoutedMatMul", rows, net.hold(stacked), index, count=count)
 
@@ -144,4 +152,4 @@ def _height(matrices: list[Array]) -> int:
     return sum(int(np.prod(m.shape[:-1])) for m in matrices)
 
 
-__all__ = ["Experts", "Routing", "choose", "mixture", "number_of", "usual"]
+__all__ = ["Experts", "Routing", "choose", "mixture", "number_of", "routed", "usual", "weighted"]

@@ -23,6 +23,8 @@ from MNN.llm.models.rotary import Rotary
 from MNN.llm.models.weights import Array, Weights, joined, stacked
 
 _USUAL = CacheForm()
+_UNSEEN = -1e30
+"""Added to a score, it leaves nothing of it; where it is added to all of a row, these are alike, and no NaN."""
 Angles = tuple[Value, Value, int]
 """Cosines and sines ``[batch, sequence, 1, width / 2]``, and the width: how many numbers of a head are turned."""
 
@@ -32,7 +34,8 @@ class Heads:
     """How attention is divided: ``count`` heads for queries, ``groups`` for keys and values, of ``size`` numbers each.
 
     ``scale`` of the scores is ``size ** -0.5`` when it is 0; ``window``: how many keys a query sees, itself included
-    (0: all); ``softcap``: scores become ``softcap * tanh(scores / softcap)`` (0: they do not).
+    (0: all); ``softcap``: scores become ``softcap * tanh(scores / softcap)`` (0: they do not). ``slopes`` and
+    ``sinks``, one for each head of queries: see :class:`MNN.ir.prims.PagedAttention`.
     """
 
     count: int
@@ -41,6 +44,8 @@ class Heads:
     scale: float = 0.0
     window: int = 0
     softcap: float = 0.0
+    slopes: tuple[float, ...] = ()
+    sinks: tuple[float, ...] = ()
 
     @property
     def causal(self) -> dict[str, object]:
@@ -242,14 +247,40 @@ class Layers(Arithmetic):
             self._input(f"past_{kind}{layer}", DType.F32, (self._batch, heads.groups, "past", size))
             for kind, size in zip("kv", sizes, strict=True)
         ]
-        q, k, v = (self.permute(t, 0, 2, 1, 3) for t in (q, k, v))
-        out, *present = self.emit("OnnxAttention", [q, k, v, self.not_padding(past[0]), *past], 3, **heads.causal)
+        out, *present = self._whole_attention(q, k, v, heads, past)
         for kind, before, after, size in zip("kv", past, present, sizes, strict=True):
             after.name, after.dtype = f"present_{kind}{layer}", DType.F32
             after.shape = (self._batch, heads.groups, "total", size)
             self.states[before.name] = after.name
             self.graph.outputs.append(after)
         return self.reshape(self.permute(out, 0, 2, 1, 3), 0, 0, heads.count * sizes[1])
+
+    def _whole_attention(self, q: Value, k: Value, v: Value, heads: Heads, past: Sequence[Value]) -> list[Value]:
+        """Causal attention over keys and values of a ``past``, if any: the result ``[batch, count, sequence, size]``,
+        and the keys and values with the new ones."""
+        q, k, v = (self.permute(t, 0, 2, 1, 3) for t in (q, k, v))
+        seen = self.not_padding(past[0] if past else None)
+        if heads.slopes:
+            seen = self._behind(heads.slopes, seen, past[0] if past else None)
+        if not heads.sinks:
+            return self.emit("OnnxAttention", [q, k, v, seen, *past], 3, **heads.causal)
+        more = {**heads.causal, "qk_matmul_output_mode": 2}
+        out, *present, scores = self.emit("OnnxAttention", [q, k, v, seen, *past], 4, **more)
+        sinks = self.const(np.array(heads.sinks, np.float32).reshape(1, -1, 1, 1))
+        top = self.op("Reduction", scores, operation="MAXIMUM", dim=[3], keepDims=True)
+        top = self.op("BinaryOp", top, sinks, opType="MAXIMUM")  # a number, where nothing is seen, too
+        powers = self.unary("EXP", self.op("BinaryOp", scores, top, opType="SUB"))
+        total = self.op("Reduction", powers, operation="SUM", dim=[3], keepDims=True)
+        sunk = self.unary("EXP", self.op("BinaryOp", sinks, top, opType="SUB"))
+        share = self.op("BinaryOp", total, self.add(total, sunk), opType="REALDIV")
+        return [self.multiply(out, share), *present]
+
+    def _behind(self, slopes: Sequence[float], seen: Value | None, past: Value | None) -> Value:
+        """What ALiBi takes off scores, the same number for all keys of a query left out, f32 ``[batch, count, 1,
+        total]``; nothing sees padding."""
+        places = self.op("Cast", self.places(past), dstT="DT_FLOAT")
+        taken = self.multiply(places, self.const(np.array(slopes, np.float32).reshape(1, -1, 1, 1)))
+        return taken if seen is None else self.op("Select", seen, taken, self.const(np.float32(_UNSEEN)))
 
     def _attention_in_pages(self, q: Value, k: Value, v: Value, heads: Heads, layer: int, value_size: int) -> Value:
         pools = [
@@ -269,7 +300,7 @@ class Layers(Arithmetic):
         out, *present = self.emit(
             "PagedAttention", [q, k, v, places, table, self._tiles, *(pool for pool, _ in pools)], 1 + len(pools),
             scale=heads.scale, softcap=heads.softcap, window=heads.window, tile=TILE, key_bits=bits[0],
-            value_bits=bits[1],
+            value_bits=bits[1], slopes=heads.slopes or None, sinks=heads.sinks or None,
         )  # fmt: skip
         for (before, name), after in zip(pools, present, strict=True):
             after.name, after.dtype, after.shape = name, before.dtype, before.shape
@@ -282,6 +313,9 @@ class Layers(Arithmetic):
     ) -> Value:
         """Attention of all to all, or of all to what is earlier, without a cache; shapes as in :meth:`attention`.
         ``mask``: which keys are seen, or what is added to scores, in place of :meth:`not_padding`."""
+        if causal and mask is None:
+            out = self._whole_attention(q, k, v, heads, ())[0]
+            return self.reshape(self.permute(out, 0, 2, 1, 3), 0, 0, heads.count * (value_size or heads.size))
         q, k, v = (self.permute(t, 0, 2, 1, 3) for t in (q, k, v))
         attrs = heads.causal if causal else {"scale": heads.scale}
         seen = self.not_padding(None) if mask is None else mask

@@ -68,6 +68,8 @@ class OfficialLayers(Layers):
     def attention(self, q: Value, k: Value, v: Value, heads: Heads, layer: int, value_size: int = 0) -> Value:
         if heads.softcap:
             raise UnsupportedError("the official engine's attention cannot cap its scores, as this model does")
+        if heads.slopes or heads.sinks:
+            raise UnsupportedError("the official engine's attention knows neither ALiBi nor sinks, as this model has")
         if heads.scale:
             q = self.multiply(q, heads.scale * heads.size**0.5)
         if heads.window:

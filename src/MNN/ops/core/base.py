@@ -115,6 +115,11 @@ class Operator:
         value = self.attr(node, key)
         return () if value is None else tuple(int(v) for v in value)  # type: ignore[attr-defined]
 
+    def floats_attr(self, node: Node, key: str) -> tuple[float, ...]:
+        """A list attribute as a tuple of floats; empty when absent."""
+        value = self.attr(node, key)
+        return () if value is None else tuple(float(v) for v in value)  # type: ignore[attr-defined]
+
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         """The node's outputs built from primitives with ``b``. Raises :class:`MNNError` for misfits."""
         raise NotImplementedError

@@ -29,6 +29,7 @@ class PagedAttention(Operator):
     in_mnn = False
     attributes = {
         "scale": 0.0, "softcap": 0.0, "window": 0, "tile": 8, "key_bits": 0, "value_bits": 0,
+        "slopes": None, "sinks": None,
     }  # fmt: skip
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -49,6 +50,7 @@ class PagedAttention(Operator):
             [flat[0], *written, table, tiles], scale=self.float_attr(node, "scale") or 1.0 / sqrt(max(size, 1)),
             softcap=self.float_attr(node, "softcap"), window=self.int_attr(node, "window"),
             tile=self.int_attr(node, "tile"), size=value_size, key_bits=bits[0], value_bits=bits[1],
+            slopes=self.floats_attr(node, "slopes"), sinks=self.floats_attr(node, "sinks"),
         )  # fmt: skip
         (out,) = b.emit(attend, (DType.F32, (batch * rows, heads, value_size)))
         return [b.cast(b.reshape(out, (batch, rows, heads * value_size)), q.dtype), *written]

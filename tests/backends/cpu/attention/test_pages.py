@@ -46,6 +46,8 @@ class Case:
     softcap: float = 0.0
     tile: int = 4
     parts: int = 1
+    slopes: tuple[float, ...] = ()
+    sinks: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         rng, pages = self.rng, 9
@@ -90,6 +92,7 @@ class Case:
         prim = PagedAttention(
             [Tensor(DType.of(a), a.shape) for a in given], scale=scale, softcap=self.softcap, window=self.window,
             tile=self.tile, size=self.value_size, key_bits=self.key[1], value_bits=self.value[1],
+            slopes=self.slopes, sinks=self.sinks,
         )  # fmt: skip
         return np.asarray(evaluate(prim, given, [(DType.F32, (*q.shape[:2], self.value_size))])[0])
 
@@ -136,8 +139,9 @@ def run(case: Case, target: Target, calls: Callable[..., None], **more: object) 
     scale = 1 / np.sqrt(size)
     expected = case.attend(q, found, scale)
     spec = PagedAttentionSpec(
-        *case.fields(), case.heads, case.tile, bool(case.softcap), *row_tiles(case.heads // groups), case.parts
-    )
+        *case.fields(), case.heads, case.tile, bool(case.softcap), *row_tiles(case.heads // groups), case.parts,
+        bool(case.slopes), bool(case.sinks),
+    )  # fmt: skip
     out, blocks = np.zeros_like(expected), len(case.tiles) * groups
     partial = np.full((blocks * case.parts, spec.most, spec.partial_row), np.nan, np.float32)
     slots = {name: pool.ctypes.data for name, pool in zip(spec.pools(), found, strict=True)}
@@ -147,6 +151,10 @@ def run(case: Case, target: Target, calls: Callable[..., None], **more: object) 
     slots |= {"table": case.table.ctypes.data, "entries": len(case.table), "tiles": case.tiles.ctypes.data}
     slots |= {"scale": _bits(scale), "cap": _bits(case.softcap), "window": case.window or 1 << 40}
     memory = [*found, q, out, case.table, case.tiles, partial]
+    for name, numbers in (("slopes", case.slopes), ("sinks", case.sinks)):
+        if numbers:
+            memory.append(np.array(numbers, np.float32))
+            slots[name] = memory[-1].ctypes.data
     calls(spec, target, slots, blocks * case.parts, memory, **more)
     if case.parts > 1:
         result |= {"partial": partial.ctypes.data, "tiles": case.tiles.ctypes.data, "tokens": tokens}
@@ -166,8 +174,9 @@ def drawn(seed: int) -> Case:
     value_size = int(rng.choice([size, size, 16, 40, 64]))
     forms = [FORMS[int(i)] for i in rng.integers(0, len(FORMS), 2)]
     window, softcap = int(rng.choice([0, 0, 1, 5, 33])), float(rng.choice([0, 0, 5]))
-    parts = int(rng.choice([1, 2, 3, 5]))
-    return Case(rng, groups * share, groups, size, value_size, *forms, window, softcap, parts=parts)
+    parts, heads = int(rng.choice([1, 2, 3, 5])), groups * share
+    more = [tuple(rng.uniform(0, 2, heads).astype(np.float32).tolist()) if rng.random() < 0.4 else () for _ in "ab"]
+    return Case(rng, heads, groups, size, value_size, *forms, window, softcap, 4, parts, *more)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=[t.name for t in TARGETS])

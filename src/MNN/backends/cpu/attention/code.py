@@ -109,10 +109,16 @@ class _Attending:
         """A row's sums of nothing, and its queries. Scores are exponents of 2 from the start, but for those that are
         capped."""
         f, b, spec = self.f, self.f.b, self.f.spec
-        none = b.const(f.vector, 0.0)
-        b.store(b.const(F32, _LOWEST), f.number("highest", row))
-        for name in ("total", "value_offset"):
-            b.store(none, f.spread(name, row))
+        none, highest, total = b.const(f.vector, 0.0), b.const(F32, _LOWEST), b.const(f.vector, 0.0)
+        if spec.sunk:  # a score that is there before those of keys, and counts once
+            first = b.icmp("eq", f.part, 0)
+            highest = b.select(first, b.mul(f.of_head("sinks", row), LOG2_E), highest)
+            one = b.icmp("eq", b.lane_numbers(I32, f.lanes), 0)
+            once = b.select(one, b.const(f.vector, 1.0), none)
+            total = b.select(first, once, none)
+        b.store(highest, f.number("highest", row))
+        b.store(total, f.spread("total", row))
+        b.store(none, f.spread("value_offset", row))
         with b.loop(0, spec.padded, f.lanes) as each:
             b.store(none, b.gep(f.sums(row), F32, each.index))
         self.keys.prepare(row, b.mul(f.k.slot("scale", F32), 1.0 if spec.capped else LOG2_E))
@@ -129,11 +135,16 @@ class _Attending:
         f, k, b, spec, lanes = self.f, self.f.k, self.f.b, self.f.spec, self.f.lanes
         places, scores = f.scores(row), []
         seen = self._seen(row, base) if masked else None
+        slope = b.splat(b.mul(f.of_head("slopes", row), LOG2_E), lanes) if spec.sloped else None
+        behind = b.convert("trunc", base - f.position - b.udiv(row, spec.share), I32) if spec.sloped else None
         for j in range(spec.page // lanes):
             x = b.load(f.vector, b.gep(places, F32, j * lanes))
             if spec.capped:
                 cap = k.slot("cap", F32)
                 x = b.mul(tanh_of(b, b.fdiv(x, b.splat(cap, lanes))), b.splat(b.mul(cap, LOG2_E), lanes))
+            if slope is not None and behind is not None:
+                away = b.add(b.splat(behind, lanes), b.add(b.lane_numbers(I32, lanes), j * lanes))
+                x = b.fma(slope, b.convert("sitofp", away, f.vector), x)
             scores.append(x if seen is None else b.select(seen[j], x, b.const(f.vector, _LOWEST)))
         top = across(b, pairwise(scores, lambda x, y: greater(b, x, y)), lambda x, y: greater(b, x, y))
         b.store(top, f.number("top", row))

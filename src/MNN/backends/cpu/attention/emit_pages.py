@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+import numpy as np
+
 from MNN.backends.base.program import Place, Ref
 from MNN.backends.cpu.attention.spec import (
     CODES,
@@ -68,10 +70,14 @@ def emit_paged_attention(e: Emitter, group: Group) -> bool:
     spec = PagedAttentionSpec(
         *_fields(pools, prim, q.shape[2], prim.size), heads, prim.tile, bool(prim.softcap),
         *row_tiles(heads // groups), parts_of(groups, e.threads) if _single(tiles) else 1,
+        bool(prim.slopes), bool(prim.sinks),
     )  # fmt: skip
     args: dict[str, int | Ref] = _addresses(e, spec, pools)
     args |= {"pages": pools[0].shape[0], "tokens": q.shape[0], "entries": table.shape[0]}
     args |= {"scale": _bits(prim.scale), "cap": _bits(prim.softcap), "window": prim.window or _NO_WINDOW}
+    for name, numbers in (("slopes", prim.slopes), ("sinks", prim.sinks)):
+        if numbers:
+            args[name] = e.table(np.array(numbers, np.float32))
     place = e.output(out)
     to = place if place.strides[-1] == 1 else e.allocate(DType.F32, out.shape, natural(3))
     result: dict[str, int | Ref] = {"out": e.ref(to, DType.F32), "out_t": to.strides[0], "out_h": to.strides[1]}

@@ -47,6 +47,12 @@ class Frame:
         head = self.group * spec.share + (row - token * spec.share)
         return b.gep(k.pointer(name), F32, (self.first + token) * k.slot(f"{name}_t") + head * k.slot(f"{name}_h"))
 
+    def of_head(self, name: str, row: Value) -> Value:
+        """The number of a row's head among ``slopes`` or ``sinks``."""
+        b, spec = self.b, self.spec
+        head = self.group * spec.share + b.urem(row, spec.share)
+        return b.load(F32, b.gep(self.k.pointer(name), F32, head))
+
     def ask(self, name: str, head: Value, step: Value, steps: int, part: tuple[int, int]) -> None:
         """Asks for what is read next, a head of a page, little by little: processors do not see what page follows."""
         b, size = self.b, self.spec.head_bytes(name)

@@ -91,6 +91,8 @@ class PagedAttentionSpec(Pools, GeneratedSpec):
     With ``parts`` a block is only one of so many parts of the pages, for more threads than there are heads of keys
     (split-K). Its sums are left in ``partial``, :attr:`partial_row` numbers for each row, and
     :class:`PartsMergeSpec` makes results of them.
+
+    Where it is ``sloped`` or ``sunk``, ``slopes`` and ``sinks`` have an f32 number for each head of queries.
     """
 
     heads: int
@@ -99,11 +101,14 @@ class PagedAttentionSpec(Pools, GeneratedSpec):
     rows: int
     rest: int
     parts: int = 1
+    sloped: bool = False
+    sunk: bool = False
 
     def slots(self) -> tuple[str, ...]:
         to = ("partial",) if self.parts > 1 else ("out", "out_t", "out_h")
         names = ("pages", "q", "q_t", "q_h", *to, "table", "entries", "tiles", "tokens")
-        return (*self.pools(), *names, "scale", "cap", "window")
+        more = tuple(name for name, has in (("slopes", self.sloped), ("sinks", self.sunk)) if has)
+        return (*self.pools(), *names, "scale", "cap", "window", *more)
 
     @property
     def partial_row(self) -> int:

@@ -71,6 +71,62 @@ _NOMIC = {
     "layer_output_norm": "norm2",
 }
 
+_GPT2 = {
+    "token_embd": "transformer.wte",
+    "position_embd": "transformer.wpe",
+    "output_norm": "transformer.ln_f",
+    "output": "lm_head",
+    "attn_norm": "ln_1",
+    "attn_qkv": "attn.c_attn",
+    "attn_output": "attn.c_proj",
+    "ffn_norm": "ln_2",
+    "ffn_up": "mlp.c_fc",
+    "ffn_down": "mlp.c_proj",
+}
+_NEOX = {
+    "token_embd": "gpt_neox.embed_in",
+    "output_norm": "gpt_neox.final_layer_norm",
+    "output": "embed_out",
+    "attn_norm": "input_layernorm",
+    "attn_output": "attention.dense",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_up": "mlp.dense_h_to_4h",
+    "ffn_down": "mlp.dense_4h_to_h",
+}
+_BLOOM = {
+    "token_embd": "word_embeddings",
+    "token_embd_norm": "word_embeddings_layernorm",
+    "output_norm": "ln_f",
+    "output": "lm_head",
+    "attn_norm": "input_layernorm",
+    "attn_output": "self_attention.dense",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_up": "mlp.dense_h_to_4h",
+    "ffn_down": "mlp.dense_4h_to_h",
+}
+_MPT = {
+    "token_embd": "transformer.wte",
+    "output_norm": "transformer.norm_f",
+    "output": "lm_head",
+    "attn_norm": "norm_1",
+    "attn_qkv": "attn.Wqkv",
+    "attn_output": "attn.out_proj",
+    "ffn_norm": "norm_2",
+    "ffn_up": "ffn.up_proj",
+    "ffn_down": "ffn.down_proj",
+}
+_OSS = {
+    **_QWEN_EXPERTS,
+    "ffn_gate_inp": "mlp.router",
+    "attn_sinks": "self_attn.sinks",
+    "post_attention_norm": "post_attention_layernorm",
+}
+
+
+def _apart(name: str) -> dict[str, tuple[str, ...]]:
+    """Queries, keys and values, which lie side by side in the file and group by group in the checkpoint."""
+    return {"attn_qkv": tuple(f"{name}.{part}" for part in "qkv")}
+
 
 @dataclass(frozen=True)
 class Architecture:
@@ -182,6 +238,35 @@ ARCHITECTURES = {
         },
         config=_SILU,
     ),
+    "gpt2": Architecture("gpt2", "GPT2LMHeadModel", _GPT2, shared=False, layers="transformer.h."),
+    "gptneox": Architecture(
+        "gpt_neox",
+        "GPTNeoXForCausalLM",
+        _NEOX,
+        fused=_apart("attention.query_key_value"),
+        config={"hidden_act": "gelu"},
+        shared=False,
+        layers="gpt_neox.layers.",
+    ),
+    "bloom": Architecture(
+        "bloom", "BloomForCausalLM", _BLOOM, fused=_apart("self_attention.query_key_value"), shared=False, layers="h."
+    ),
+    "mpt": Architecture("mpt", "MPTForCausalLM", _MPT, shared=False, layers="transformer.blocks."),
+    "phi2": Architecture(
+        "phi",
+        "PhiForCausalLM",
+        {
+            "output_norm": "model.final_layernorm",
+            "attn_output": "self_attn.dense",
+            "ffn_up": "mlp.fc1",
+            "ffn_down": "mlp.fc2",
+        },
+        fused={"attn_qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")},
+        config={"hidden_act": "gelu_new"},
+    ),
+    "command-r": Architecture("cohere", "CohereForCausalLM", config=_SILU),
+    "cohere2": Architecture("cohere2", "Cohere2ForCausalLM", config=_SILU),
+    "gpt-oss": Architecture("gpt_oss", "GptOssForCausalLM", _OSS, config=_SILU),
     "bert": Architecture(
         "bert",
         "BertModel",

@@ -38,7 +38,7 @@ _NUMBERS: dict[str, tuple[str, type]] = {
 }
 """Metadata after the architecture's name: what the config calls it."""
 
-_EXPERTS = {"mixtral": "num_local_experts", "deepseek_v2": "n_routed_experts"}
+_EXPERTS = {"mixtral": "num_local_experts", "gpt_oss": "num_local_experts", "deepseek_v2": "n_routed_experts"}
 _TOKENS = {"bos": "bos_token_id", "eos": "eos_token_id", "padding": "pad_token_id"}
 
 
@@ -229,8 +229,36 @@ def _phi3(file: GGUF, config: dict[str, Any]) -> None:
 
 def _baichuan(file: GGUF, config: dict[str, Any]) -> None:
     name = file.get("general.architecture", str)
-    if name == "baichuan" and config["num_hidden_layers"] >= 40:
-        raise UnsupportedError(f"{file.path}: the larger Baichuan models, with linear biases (ALiBi), cannot be read")
+    if name == "baichuan" and config["num_hidden_layers"] >= 40:  # those with ALiBi
+        config |= {"model_type": "baichuan", "model_max_length": config.pop("max_position_embeddings", 4096)}
+
+
+def _epsilon(file: GGUF, config: dict[str, Any]) -> None:
+    config["layer_norm_epsilon"] = config.pop("layer_norm_eps", 1e-5)
+
+
+def _gpt_neox(file: GGUF, config: dict[str, Any]) -> None:
+    config["use_parallel_residual"] = file.get("gptneox.use_parallel_residual", bool, True)
+    config.setdefault("partial_rotary_factor", 1.0)
+
+
+def _mpt(file: GGUF, config: dict[str, Any]) -> None:
+    _epsilon(file, config)
+    limit, most = (file.get(f"mpt.attention.{key}", float) for key in ("clamp_kqv", "max_alibi_bias"))
+    if most == 0:
+        raise UnsupportedError(f"{file.path}: MPT models without ALiBi cannot be read")
+    config["attn_config"] = {"alibi_bias_max": most or 8.0, "clip_qkv": limit or None}
+
+
+def _cohere(file: GGUF, config: dict[str, Any]) -> None:
+    scale = file.get(f"{file.get('general.architecture', str)}.logit_scale", float)
+    config["logit_scale"] = float(f"{scale or 0.0625:.7g}")
+
+
+def _gpt_oss(file: GGUF, config: dict[str, Any]) -> None:
+    scaling = config.get("rope_scaling")
+    if isinstance(scaling, dict):
+        scaling["truncate"] = False
 
 
 def _ministral3(file: GGUF, config: dict[str, Any]) -> None:
@@ -256,5 +284,12 @@ _OWN = {
     "llama": _baichuan,
     "glm": _glm,
     "glm4": _glm,
+    "gpt2": _epsilon,
+    "bloom": _epsilon,
+    "gpt_neox": _gpt_neox,
+    "mpt": _mpt,
+    "cohere": _cohere,
+    "cohere2": _cohere,
+    "gpt_oss": _gpt_oss,
 }
 """What one model type has beyond the others."""

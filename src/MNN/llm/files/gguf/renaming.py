@@ -54,6 +54,9 @@ def _parts(
 ) -> list[tuple[str, WeightTensor]]:
     """The tensor by modules: itself, or one for each expert of a stack, or the parts of a fused one."""
     if "{}" in modules[0]:
+        if len(tensor.shape) == 2:  # biases
+            count, size = tensor.shape
+            return [(modules[0].format(e), tensor.take(slice(e, e + 1), (size,))) for e in range(count)]
         if len(tensor.shape) != 3:
             raise FormatError(f"{where}: experts of shape {list(tensor.shape)}; three dimensions are expected")
         experts, rows, cols = tensor.shape

@@ -1,12 +1,14 @@
-"""Baichuan and Baichuan2 with 7 billion parameters (arXiv:2309.10305)."""
+"""Baichuan and Baichuan2 (arXiv:2309.10305): Llama with one layer for queries, keys and values; those of 13 billion
+parameters know positions by ALiBi."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from MNN.errors import UnsupportedError
 from MNN.ir.graph import Graph
-from MNN.llm.models.blocks import attend
+from MNN.llm.models.blocks import attend, slopes
 from MNN.llm.models.config import Config
 from MNN.llm.models.families import family
 from MNN.llm.models.layers import Layers
@@ -17,15 +19,19 @@ _SECOND = 125696
 
 @family("baichuan")
 def baichuan(config: Config, net: Layers) -> Graph:
-    if config.get("max_position_embeddings") is None:  # those of 13 billion say model_max_length instead
-        raise UnsupportedError("Baichuan models of 13 billion parameters (positions by ALiBi) are not known here")
     heads = config.heads()
-    angles = net.angles(config.rotary(heads.size))
+    angles = None
+    if config.get("max_position_embeddings") is None:  # those of 13 billion say model_max_length instead
+        heads = replace(heads, slopes=slopes(heads.count))
+    else:
+        angles = net.angles(config.rotary(heads.size))
+    packed = "model.layers.0.self_attn.W_pack.weight" in net.weights  # not in GGUF files
+    names = ["W_pack"] if packed else ["q_proj", "k_proj", "v_proj"]
     x = net.embed("model.embed_tokens.weight")
     for i in range(config.layers):
         at = f"model.layers.{i}"
         y = net.rms_norm(x, f"{at}.input_layernorm", config.epsilon)
-        x = net.add(x, attend(net, y, f"{at}.self_attn", heads, i, angles, ["W_pack"]))
+        x = net.add(x, attend(net, y, f"{at}.self_attn", heads, i, angles, names))
         y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
         mlp = f"{at}.mlp"
         x = net.add(x, net.gated(y, f"{mlp}.gate_proj", f"{mlp}.up_proj", f"{mlp}.down_proj", config.activation))
