@@ -19,8 +19,13 @@ from MNN.ir.dtype import DType
 
 _KINDS = 10
 """The buffer, of those behind each other, of what is to be done for a pixel."""
-_BUFFERS = (_KINDS + 1) * 4 * LANES
-"""Bytes for the places and weights of so many pixels."""
+_FOUND = (_KINDS + 1) * 4 * LANES
+"""Bytes for the places and weights of so many pixels; behind them lies what is found for groups of them."""
+_GROUPS = 16
+"""Groups of pixels whose places are found before any is read: each has to be waited for by what reads the pixels, and
+what is waited for together takes no longer."""
+_GROUP = 4 * 4 * LANES
+_BUFFERS = _FOUND + _GROUPS * _GROUP
 
 
 class Border(enum.Enum):
@@ -87,7 +92,7 @@ class _Code:
         self.nearest = spec.how is Interpolation.NEAREST
         self.where = PlaceCode(self.k, spec.where, self.nearest)
         plain = spec.dtype in (DType.U8, DType.F32) and spec.how is Interpolation.LINEAR
-        self.at_once = spec.channels == 1 and plain
+        self.at_once = self.nearest or (spec.channels == 1 and plain)
         self.beyond = int(spec.channels == 3 and not self.nearest)  # pixels that are read right of the last tap
 
     def text(self) -> str:
@@ -96,25 +101,51 @@ class _Code:
         with each_row(k) as row:
             self.where.row(row)
             self.out = b.gep(k.pointer("out"), self.element, row * slot("out_row"))
-            with b.loop(0, slot("width"), LANES) as each:
-                self._several(each.index, row)
+            if self.nearest:  # too little is done with a place for more of them to be worth keeping
+                with b.loop(0, slot("width"), LANES) as each:
+                    self._several(each.index, *self._places(each.index, row))
+            else:
+                with b.loop(0, slot("width"), LANES * _GROUPS) as far:
+                    self._groups(far.index, row)
             if not self.nearest:
                 count = slot("width") * self.spec.channels
                 put_line(b, self.target, self.line, self.out, count, self.spec.dtype)
         return k.finish()
 
-    def _several(self, x: Value, y: Value) -> None:
+    def _groups(self, first: Value, row: Value) -> None:
+        """Groups of pixels: the places of all of them, then what lies there."""
+        b = self.b
+        end = minimum(self.k, self.k.slot("width"), first + LANES * _GROUPS)
+        kept = I32.vec(LANES), I32.vec(LANES), F32.vec(LANES), F32.vec(LANES)
+
+        def buffers(x: Value) -> list[Value]:
+            group = (x - first) * (_GROUP // LANES)
+            return [b.gep(self.k.scratch, I8, group + (_FOUND + 4 * LANES * i)) for i in range(len(kept))]
+
+        with b.loop(first, end, LANES) as each:
+            starts, fractions = self._places(each.index, row)
+            for values, buffer in zip((*starts, *fractions), buffers(each.index), strict=True):
+                b.store(values, buffer)
+        with b.loop(first, end, LANES) as each:
+            found = [b.load(t, buffer) for t, buffer in zip(kept, buffers(each.index), strict=True)]
+            self._several(each.index, found[:2], found[2:])
+
+    def _places(self, x: Value, y: Value) -> tuple[list[Value], list[Value]]:
+        """The first taps of the next pixels of a row, and how far behind them the pixels lie."""
+        b, starts, fractions = self.b, [], []
+        count = minimum(self.k, self.k.slot("width") - x, b.const(I64, LANES))
+        for base, at in self.where.around(x, y, count):
+            near = b.intrinsic("rint" if self.nearest else "floor", self.where.bounded(at))
+            start = b.add(b.convert("fptosi", near, I32.vec(LANES)), b.splat(base, LANES))
+            starts.append(b.sub(start, 1) if self.spec.how is Interpolation.CUBIC else start)
+            fraction = b.sub(at, near)
+            fractions.append(b.convert("fptrunc", fraction, F32.vec(LANES)) if fraction.type.bits > 32 else fraction)
+        return starts, fractions
+
+    def _several(self, x: Value, starts: list[Value], fractions: list[Value]) -> None:
         """The next pixels of a row."""
         b, slot = self.b, self.k.slot
         count = minimum(self.k, slot("width") - x, b.const(I64, LANES))
-        starts, fractions = [], []
-        for base, place in self.where.around(x, y, count):
-            near = b.intrinsic("rint" if self.nearest else "floor", self.where.bounded(place))
-            starts.append(b.add(b.convert("fptosi", near, I32.vec(LANES)), b.splat(base, LANES)))
-            fraction = b.sub(place, near)
-            fractions.append(b.convert("fptrunc", fraction, F32.vec(LANES)) if fraction.type.bits > 32 else fraction)
-        if self.spec.how is Interpolation.CUBIC:
-            starts = [b.sub(start, 1) for start in starts]
         across, down = starts
         places_type = across.type
         row = b.splat(b.convert("trunc", slot("src_row"), I32), LANES)
@@ -131,7 +162,8 @@ class _Code:
 
         def fast() -> None:
             if self.at_once:
-                b.choose(b.icmp("eq", count, LANES), lambda: self._together(x, offsets, fractions), lone)
+                together = self._copied if self.nearest else self._together
+                b.choose(b.icmp("eq", count, LANES), lambda: together(x, offsets, fractions), lone)
             else:
                 lone()
 
@@ -244,6 +276,15 @@ class _Code:
             total = b.mul(row, weight) if total is None else b.fma(row, weight, total)
         assert total is not None
         return total
+
+    def _copied(self, x: Value, offsets: Value, _: list[Value]) -> None:
+        """All pixels, as they are."""
+        b, spec = self.b, self.spec
+        b.store(offsets, self._buffer(0))
+        source, out = self.k.pointer("src"), b.gep(self.out, self.element, x * spec.channels)
+        for lane in range(LANES):
+            place = b.gep(source, self.element, self._entry(0, b.const(I64, lane)))
+            move(b, spec.channels * spec.dtype.size, place, b.gep(out, self.element, lane * spec.channels))
 
     def _together(self, x: Value, offsets: Value, fractions: list[Value]) -> None:
         """All pixels at once, of one channel, two neighbours with one access."""
