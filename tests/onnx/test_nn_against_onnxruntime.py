@@ -213,6 +213,8 @@ case("qlinearmatmul", "QLinearMatMul",
 case("quantize_axis", "QuantizeLinear", [feed(floats(3, 4, 5) * 40), np.abs(floats(4)) + 0.1, u8(4)], axis=1)
 case("dequantize_axis", "DequantizeLinear", [feed(i8(3, 4, 5)), np.abs(floats(5)), i8(5)], axis=-1)
 case("dynamic_quantize", "DynamicQuantizeLinear", [feed(floats(6, 7) + 2)], 3)
+case("dynamic_quantize_zeros", "DynamicQuantizeLinear", [feed(np.zeros((3, 5), np.float32))], 3)
+case("dynamic_quantize_below_zero", "DynamicQuantizeLinear", [feed(-np.abs(floats(2, 9)))], 3)
 
 # -- spectral ------------------------------------------------------------------------------------------------
 

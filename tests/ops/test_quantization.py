@@ -148,6 +148,27 @@ def test_activations_of_bytes_are_looked_up(kind: str, target: str, weaker: Call
     assert [type(c.kernel) for s in stages for c in s.program.commands] == [LookupSpec]
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_tables_round_ties_as_divisions_do(seed: int) -> None:
+    """SiLU whose product is often half-way between two bytes: each step rounded to f32, as operators alone do."""
+    rng = np.random.default_rng(seed)
+    step, zero = np.float32(np.exp(rng.uniform(-5, -1))), np.uint8(rng.integers(90, 160))
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "s", "z"], ["a"]),
+        helper.make_node("Sigmoid", ["a"], ["b"]),
+        helper.make_node("QuantizeLinear", ["b", "t", "o"], ["c"]),
+        helper.make_node("DequantizeLinear", ["c", "t", "o"], ["d"]),
+        helper.make_node("Mul", ["a", "d"], ["e"]),
+        helper.make_node("QuantizeLinear", ["e", "s", "z"], ["y"]),
+    ]
+    scales = {"s": step, "t": np.float32(1 / 256), "z": zero, "o": np.uint8(0)}
+    x = np.tile(np.arange(256, dtype=np.uint8), 40)
+    (found,) = session(nodes, {"x": ("u8", [x.size])}, {"y": "u8"}, scales).run({"x": x}).values()
+    a = (x.astype(np.float32) - np.float32(zero)) * step
+    c = np.clip(np.round(256 / (1 + np.exp(-a.astype(np.float64)))), 0, 255).astype(np.float32) / np.float32(256)
+    np.testing.assert_array_equal(found, np.clip(np.round(a * c / step) + np.float32(zero), 0, 255).astype(np.uint8))
+
+
 def test_cheap_and_small_functions_are_computed() -> None:
     scales = {"s": np.float32(0.05), "z": np.uint8(3), "t": np.float32(0.1)}
     for nodes, shape in (

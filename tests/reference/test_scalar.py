@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -113,3 +115,24 @@ def test_results_are_new_row_major_arrays(dtype: DType, shape: tuple[int, ...]) 
             assert not any(np.shares_memory(found, other) for other in [*operands, *results[:i]])
         np.testing.assert_array_equal(results[0], before[0])
         np.testing.assert_array_equal(results[4], np.broadcast_to(before[1], shape))
+
+
+def test_fma_rounds_once() -> None:
+    """Against rational numbers: among f32 neighbours the nearest, and the even one of two that are as near."""
+    rng = np.random.default_rng(8)
+    count = 3000
+    x, y = (rng.integers(1, 1 << 24, count).astype(np.float32) for _ in range(2))
+    z = -(x * y) * np.float32(2) ** rng.integers(-30, 2, count).astype(np.float32)
+    z[::3] = np.ldexp(np.float32(1), rng.integers(-20, 70, len(z[::3]))).astype(np.float32)
+    body = body_of([F32, F32, F32], lambda b, p, q, r: b("fma", p, q, r))
+    found = evaluate(body, [x, y, z])[0]
+    assert found.dtype == np.float32
+    for each in zip(x, y, z, found, strict=True):
+        p, q, r, value = (Fraction(float(v)) for v in each)
+        near = np.float32(value)
+        others = [np.nextafter(near, np.float32(s * np.inf), dtype=np.float32) for s in (-1, 1)]
+        best = min((near, *others), key=lambda c: (abs(Fraction(float(c)) - (p * q + r)), int(c.view(np.int32)) & 1))
+        assert best == near, each
+    special = evaluate(body, [np.float32([np.inf, 1, 3e38]), np.float32([0, np.inf, 3e38]), np.float32([1, 1, 1])])[0]
+    assert np.isnan(special[0])
+    assert special[1:].tolist() == [np.inf, np.inf]

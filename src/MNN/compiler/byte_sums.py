@@ -110,11 +110,11 @@ def _terms(code: Sequence[Instr], value: int) -> list[int] | None:
 
 
 class _Copy(BodyBuilder):
-    """Parts of a body, in another one. ``fused``: products are added without being rounded first."""
+    """Parts of a body, in another one."""
 
-    def __init__(self, code: Sequence[Instr], fused: bool = False) -> None:
+    def __init__(self, code: Sequence[Instr]) -> None:
         super().__init__()
-        self._source, self._fused = code, fused
+        self._source = code
         self.here: dict[int, int] = {}
 
     def take(self, root: int) -> int:
@@ -122,11 +122,7 @@ class _Copy(BodyBuilder):
         for i in sorted(_needed(self._source, root, self.here)):
             instr = self._source[i]
             args = tuple([self.here[a] for a in instr.args])
-            if instr.op == "fma" and self._fused:
-                x, y, z = (self.cast(a, DType.F64) for a in args)
-                self.here[i] = self.cast(self("add", self("mul", x, y), z), instr.dtype)
-            else:
-                self.here[i] = self._add(Instr(instr.op, args, instr.dtype, instr.value))
+            self.here[i] = self._add(Instr(instr.op, args, instr.dtype, instr.value))
         return self.here[root]
 
 
@@ -143,7 +139,7 @@ def _needed(code: Sequence[Instr], root: int, known: dict[int, int]) -> set[int]
 
 def _of_terms(body: Body, found: _Sum) -> Body:
     """The value and the byte as a function of the two integers alone."""
-    b = _Copy(body.code, fused=True)
+    b = _Copy(body.code)
     for term in found.terms:
         b.here[term] = b.arg(body.code[term].dtype)
     return b.build(b.take(found.value), b.take(found.byte))

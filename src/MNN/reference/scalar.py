@@ -98,13 +98,28 @@ def _apply(instr: Instr, x: list[Array], dtypes: list[DType]) -> Array:
     if op == "select":
         return np.where(x[0], x[1], x[2])
     if op == "fma":
-        return np.asarray(x[0] * x[1] + x[2])
+        return fused(*x) if dtype is DType.F32 else np.asarray(x[0] * x[1] + x[2])
     source = dtypes[0]
     for table in (_BOOL if source is DType.BOOL else _INT if source.is_int else _FLOAT, _ANY):
         if op in table:
             result = np.asarray(table[op](*x))
             return result if result.dtype == np.bool_ else result.astype(compute_dtype(source), copy=False)
     raise TypeError(f"operation '{op}' has no meaning on {source.value}")
+
+
+def fused(x: Array, y: Array, z: Array) -> Array:
+    """``x * y + z`` of f32 with one rounding: the product is exact in f64, and its sum is rounded there to odd, from
+    which rounding again gives what rounding once does (Boldo, Melquiond, "Emulation of FMA and correctly rounded sums:
+    proved algorithms using rounding to odd", 2008)."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        product, wide = np.multiply(x, y, dtype=np.float64), np.asarray(z, np.float64)
+        total = np.asarray(product + wide)
+        back = total - product
+        error = (product - (total - back)) + (wide - back)
+        odd = (total.view(np.int64) & 1).astype(np.bool_)
+        moved = np.nextafter(total, np.copysign(np.inf, error))
+        kept = odd | ~np.isfinite(total) | ~(error != 0)
+        return np.where(kept, total, moved).astype(np.float32)
 
 
 def _reduce(instr: Instr, x: Array, shape: tuple[int, ...]) -> Array:

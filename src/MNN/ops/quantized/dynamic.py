@@ -15,11 +15,19 @@ from MNN.ops.quantized.quantization import integer_matmul, quantize
 
 
 def dynamic_quantize(b: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """``x`` as u8, and the scale and zero point that make its range (with 0 in it) fit."""
+    """``x`` as u8, and the scale and zero point that make its range (with 0 in it) fit.
+
+    The scale of zeros is 1, as in ONNX Runtime, and so is that of numbers so small that their scale is rounded to 0.
+    """
     axes = range(x.rank)
     low = b.clamp(b.reduce("min", x, axes, keepdims=False), None, 0)
     high = b.clamp(b.reduce("max", x, axes, keepdims=False), 0, None)
-    scale = b.map(lambda s, a, z: s("div", s("sub", z, a), s.const(255, s.dtype(a))), low, high)
+
+    def step(s: BodyBuilder, a: int, z: int) -> int:
+        width = s("div", s("sub", z, a), s.const(255, s.dtype(a)))
+        return s("select", s("eq", width, s.const(0, s.dtype(a))), s.const(1, s.dtype(a)), width)
+
+    scale = b.map(step, low, high)
 
     def zero_point(s: BodyBuilder, a: int, k: int) -> int:
         number = s("round", s("neg", s("div", a, k)))
