@@ -183,9 +183,13 @@ def test_cheap_and_small_functions_are_computed() -> None:
         assert not any(isinstance(c.kernel, LookupSpec) for s in stages for c in s.program.commands)
 
 
+@pytest.mark.parametrize("target", ["", "sse4.1"])
 @pytest.mark.parametrize("scale", [0.1, 1 / 255, 3e-5, 0.25, 7.3, 1e-25, 2e19], ids=str)
-def test_quotients_by_constant_scales_are_those_of_divisions(scale: float) -> None:
-    """Also half-way between two integers, and where the quotient is infinite."""
+def test_quotients_by_constant_scales_are_those_of_divisions(
+    scale: float, target: str, weaker: Callable[[str], None]
+) -> None:
+    """Also half-way between two integers, where the quotient is infinite, and without fused products."""
+    weaker(target)
     step, zero = np.float32(scale), np.uint16(1000)
     node = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"])
     info = helper.make_tensor_value_info

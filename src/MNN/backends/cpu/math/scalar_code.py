@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from MNN.backends.cpu.lang.element import compute_type, narrow, widen
-from MNN.backends.cpu.lang.module import F64, Builder, Value
+from MNN.backends.cpu.lang.module import F32, F64, Builder, Value
 from MNN.backends.cpu.math import bf16_accuracy, rounding, scalar_int
 from MNN.backends.cpu.math import functions as vecmath
 from MNN.backends.cpu.math import powers as vecmath_pow
@@ -122,6 +122,15 @@ def _float_mod(b: Builder, x: Value, y: Value) -> Value:
     return b.select(b.and_(b.fcmp("une", r, 0.0), other), b.add(r, y), r)
 
 
+def _fused(b: Builder, x: Value, y: Value, z: Value) -> Value:
+    """``x * y + z`` with one rounding; in f64, where the product of two f32 is exact, on processors without it."""
+    if b.module.has_fma or x.type.bits != 32:
+        return b.fma(x, y, z)
+    wide = F64.vec(x.type.lanes)
+    x, y, z = (b.convert("fpext", v, wide) for v in (x, y, z))
+    return b.convert("fptrunc", b.add(b.mul(x, y), z), F32.vec(wide.lanes))
+
+
 def _sign(b: Builder, x: Value) -> Value:
     return b.select(b.fcmp("ogt", x, 0.0), 1.0, b.select(b.fcmp("olt", x, 0.0), -1.0, x))
 
@@ -131,7 +140,7 @@ _FLOAT: dict[str, Callable[..., Value]] = {
     "sub": lambda b, x, y: b.sub(x, y),
     "mul": lambda b, x, y: b.mul(x, y),
     "div": lambda b, x, y: b.fdiv(x, y),
-    "fma": lambda b, x, y, z: b.fma(x, y, z),
+    "fma": _fused,
     "neg": lambda b, x: b.fneg(x),
     "sign": _sign,
     "rsqrt": lambda b, x: b.fdiv(1.0, b.intrinsic("sqrt", x)),
