@@ -31,6 +31,9 @@ LiteRT {version} on random models (`python -m tests.frontends.tflite.trial --cas
   only be read.
 - **Control flow**: `IF`, `WHILE`, `CALL`, several subgraphs. Signatures are in `Graph.meta["signatures"]`;
   `MNN.frontends.tflite.load(path, signature="decode")` takes another entry than the first.
+- **Operators of TensorFlow** (`Flex...`, of converters told `SELECT_TF_OPS`) are converted as those of
+  [its own files](tensorflow-coverage.md): recurrent layers of Keras for batches of any size among them, whose loops go
+  over lists of tensors. Those that need a whole file of TensorFlow (functions, variables, tables) are refused.
 - **Custom operators**: {custom}. Your own are registered with the domain `tflite`, see
   [custom operators](custom-operators.md); their options are those of a FlexBuffer's map.
 """

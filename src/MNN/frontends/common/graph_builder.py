@@ -52,6 +52,10 @@ class GraphBuilder:
         self._declared: dict[str, tuple[DType | None, Shape | None]] = {}
         self._base = ""
 
+    def follow(self, other: GraphBuilder) -> None:
+        """Takes part in what ``other`` converts just now: names begin alike, what one makes the other has made."""
+        self._base, self._fresh = other._base, other._fresh
+
     # -- making -----------------------------------------------------------------------------------------------------
 
     def op(self, op: str, *inputs: Value | None, **attrs: object) -> Value:

@@ -9,6 +9,7 @@ import numpy as np
 
 from MNN.frontends.common.graph_builder import GraphBuilder, ModelState
 from MNN.frontends.common.states import Memory
+from MNN.frontends.tensorflow.handles import Handle
 from MNN.frontends.tflite.file import Quantization, TfliteFile
 from MNN.frontends.tflite.node import TfliteNode
 from MNN.ir.dtype import DType
@@ -40,6 +41,12 @@ class Context(GraphBuilder):
         """Converts a subgraph into this graph, with its inputs bound, and gives its outputs."""
         assert self.model.inline is not None
         return self.model.inline(self, subgraph, inputs)
+
+    def bind(self, names: Sequence[str], values: Sequence[Value], where: str) -> None:
+        """As in :class:`GraphBuilder`; what is no tensor is known by the name alone."""
+        handles = {name: v for name, v in zip(names, values, strict=False) if isinstance(v, Handle)}
+        super().bind(["" if name in handles else name for name in names], values, where)
+        self.scope.update(handles)
 
     def remember(self, node: TfliteNode, index: int, value: Value) -> None:
         """Makes ``value`` what an operand, if it is a variable of the model, begins the next run with."""

@@ -77,7 +77,10 @@ class _Reader:
             return self.key(there)
         if kind in (_STRING, _BLOB):
             raw = self.data[there : there + self.count(there, below, 1)]
-            return raw.decode("utf-8") if kind == _STRING else raw
+            try:
+                return raw.decode("utf-8") if kind == _STRING else raw
+            except UnicodeDecodeError:  # converters write messages as texts, too
+                return raw
         if kind in _FIXED:
             one, count = _FIXED[kind]
             return [self.value(there + i * below, below, one << 2, depth + 1) for i in range(count)]

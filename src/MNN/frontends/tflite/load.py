@@ -9,6 +9,8 @@ import numpy as np
 
 from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.frontends.common.problems import REGISTER
+from MNN.frontends.tensorflow.refused import advice as refused
+from MNN.frontends.tflite import flex
 from MNN.frontends.tflite.complex_tensors import applied, takes_complex
 from MNN.frontends.tflite.context import Context, ModelInfo
 from MNN.frontends.tflite.file import Operation, Signature, Subgraph, Tensor, TfliteFile, read
@@ -64,6 +66,8 @@ class _Loader:
             graph.inputs.append(value)
             given.append(value)
         graph.outputs = self._converted(ctx, subgraph, given, "")
+        if any(flex.is_handle(v) for v in graph.outputs):
+            raise FormatError(f"'{subgraph.name}': an output is a list of tensors; is the model damaged?")
         self.info.report.raise_if_any()
         graph.meta = {"source": "TFLITE", "producer": self.file.description}
         names = {s.key: self._names(s, graph) for s in self.file.signatures if s.subgraph == number}
@@ -157,6 +161,10 @@ class _Loader:
             if index >= 0 and value is None:
                 raise FormatError(f"{node.where}: nothing makes its input '{tensors[index].name}'")
         entry = TABLE.find(f"{CUSTOM}{operation.op}" if operation.custom else operation.op)
+        if operation.custom and entry is None:
+            entry = flex.entry(operation.op)
+        if not flex.takes_handles(node) and any(flex.is_handle(v) for v in given):
+            raise FormatError(f"{node.where}: it is given a list of tensors; is the model damaged?")
         if operation.custom and registered_operator(operation.op, CUSTOM_DOMAIN, 1) is not None:
             entry = Entry(_registered, stored=True)
         if entry is None:
@@ -183,6 +191,8 @@ class _Loader:
     def _unknown(self, ctx: Context, node: TfliteNode) -> None:
         custom = node.operation.custom
         advice = f"{REGISTER} (domain '{CUSTOM_DOMAIN}')" if custom else ADVICE.get(node.op, "")
+        if custom and node.op.startswith(flex.PREFIX):
+            advice = refused(node.op.removeprefix(flex.PREFIX)) or advice
         self.info.report.unknown_operator(node.name, node.op, "custom" if custom else "", advice)
         ctx.leave_open(node.outputs)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from MNN.frontends.tflite import flex
 from MNN.frontends.tflite.context import Context
 from MNN.frontends.tflite.node import TfliteNode
 from MNN.frontends.tflite.registry import tflite_op
@@ -76,6 +77,8 @@ def _own(inner: Context, values: Sequence[Value]) -> list[Value]:
 def while_(ctx: Context, node: TfliteNode) -> list[Value]:
     """The condition is computed before the first turn, and behind every turn's body."""
     condition, body = node.number("cond_subgraph_index"), node.number("body_subgraph_index")
+    if any(flex.is_handle(v) for v in node.inputs):
+        return flex.loop(ctx, node, condition, body)
     memory = ctx.model.memory
     inner = ctx.nested(ctx.model.file.subgraphs[body].name)
     described = ctx.model.file.subgraphs[body]
