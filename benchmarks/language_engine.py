@@ -1,11 +1,12 @@
 """A language model in one engine, which says how long prompts and tokens take; run by whatever Python has the engine:
 
-    PYTHON benchmarks/language_engine.py own|own8|own32|llama.cpp|openvino|mnn MODEL THREADS
+    PYTHON benchmarks/language_engine.py own|own8|own32|llama.cpp|openvino|mnn|genai MODEL THREADS
 
 Each line of the input has two numbers, tokens of a prompt and tokens to be written behind it; the answer is a line of
 JSON: seconds on the clock and of the processors, and what the process holds of memory, in MB. It imports nothing else
 of the benchmarks, so that an environment needs the engine alone. ``MODEL`` is a GGUF file; for ``mnn``, the official
-engine, a folder that ``mnn llm convert`` has written.
+engine, a folder that ``mnn llm convert`` has written; for ``genai``, ONNX Runtime's generate(), one of
+``benchmarks.language_genai``. ``llama.cpp-k`` is llama.cpp with another file.
 """
 
 from __future__ import annotations
@@ -107,7 +108,28 @@ def official(model: str, threads: int) -> Callable[[int, int], None]:
     return generate
 
 
-ENGINES = {"own": own, "own8": own8, "own32": own32, "llama.cpp": llama, "openvino": openvino, "mnn": official}
+def genai(model: str, threads: int) -> Callable[[int, int], None]:
+    import numpy as np
+    import onnxruntime_genai as og
+
+    config = og.Config(model)
+    options = {"intra_op_num_threads": threads, "inter_op_num_threads": 1}
+    config.overlay(json.dumps({"model": {"decoder": {"session_options": options}}}))
+    held = og.Model(config)
+
+    def generate(prompt: int, new: int) -> None:
+        params = og.GeneratorParams(held)
+        params.set_search_options(max_length=LONGEST, min_length=LONGEST, do_sample=False)
+        generator = og.Generator(held, params)
+        generator.append_tokens(np.array([tokens(prompt)], np.int32))
+        for _ in range(new):
+            generator.generate_next_token()
+
+    return generate
+
+
+ENGINES = {"own": own, "own8": own8, "own32": own32, "llama.cpp": llama, "llama.cpp-k": llama, "openvino": openvino,
+           "mnn": official, "genai": genai}  # fmt: skip
 
 
 def memory() -> dict[str, int]:
