@@ -38,6 +38,15 @@ def case(op: str, inputs: list[Any], outputs: int = 1, weights: str = "", **attr
     return op, attrs, [(f"i{n}", a, n in constant) for n, a in enumerate(inputs)], outputs
 
 
+def gather(bits: int, shape: tuple[int, ...], rows: Any, block: int, zeros: bool = False, dtype: Any = F) -> Case:
+    """Rows of a table of so many numbers of ``bits`` bits."""
+    *outer, depth = shape
+    held, blocks = (lambda n: -(-n * bits // 8)), -(-depth // block)
+    scales = RNG.uniform(0.01, 0.1, (*outer, blocks)).astype(dtype)
+    inputs = [u8(*outer, held(depth)), np.asarray(rows, np.int64), scales, u8(*outer, held(blocks)) if zeros else None]
+    return case("GatherBlockQuantized", inputs, weights="0 2 3", bits=bits, block_size=block, quantize_axis=-1)
+
+
 def model_of(c: Case, domain: str = "com.microsoft") -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     op, attrs, inputs, outputs = c
     names = [n if a is not None else "" for n, a, _ in inputs]
@@ -198,6 +207,10 @@ CASES: dict[str, Case] = {
     "rotary": case(
         "RotaryEmbedding", [normal(2, 5, 32), np.array([[0, 1, 2, 3, 4], [3, 4, 5, 6, 7]], np.int64), COS, SIN]
     ),
+    "gather_2_bits": gather(2, (7, 48), [1, -1, 6], block=16, zeros=True),
+    "gather_4_bits": gather(4, (9, 5, 96), [[0, 8], [-9, 3]], block=32),
+    "gather_4_bits_cut": gather(4, (6, 40), 4, block=16, zeros=True, dtype=np.float16),
+    "gather_8_bits": gather(8, (5, 32), [[2]], block=32, zeros=True),
     "rotary_interleaved": case(
         "RotaryEmbedding", [normal(2, 4, 5, 8), np.array([3], np.int64), COS, SIN], interleaved=1
     ),

@@ -1,6 +1,8 @@
-"""ONNX Runtime's product with weights of 2, 4 or 8 bits (domain com.microsoft)."""
+"""ONNX Runtime's products with, and rows of, weights of 2, 4 or 8 bits (domain com.microsoft)."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -44,6 +46,48 @@ def matmul_nbits(ctx: Context, node: OnnxNode) -> Value:
         offset = shift * scale if shift.any() else None
     weight = QuantizedArray(codes, scale, offset, bits, (n, blocks * block), bits, row_bits)
     return plus(ctx, _product(ctx, node.input(0), weight, k), node.optional(5))
+
+
+@onnx_op("GatherBlockQuantized", domain=MICROSOFT)
+def gather_block_quantized(ctx: Context, node: OnnxNode) -> Value:
+    """Slices of ``data`` along ``gather_axis``, which stands for floats by scales and zero points in blocks of
+    ``quantize_axis``: embeddings of language models. Bytes that hold several numbers have them in their last axis."""
+    data, scales, zeros = (ctx.constant(node.optional(i)) for i in (0, 2, 3))
+    if data is None or scales is None or (zeros is None and node.optional(3) is not None):
+        raise node.unsupported("data that is not constant")
+    if data.dtype.kind not in "iu" and data.dtype.name not in ("int4", "uint4"):
+        raise node.unsupported(f"data of {data.dtype.name}", "use integers of 4 or 8 bits")
+    bits, block = node.int_attr("bits", 4), node.int_attr("block_size", 128)
+    indices = node.input(1)
+    rank = ctx.rank(indices)
+    if rank is None:
+        raise node.unsupported("indices of unknown rank")
+    if data.dtype == np.uint8:
+        if bits not in WIDTHS:
+            raise node.unsupported(f"{bits} bits", "use 2, 4 or 8 bits")
+        zeros = None if zeros is None else _apart(zeros, bits, scales.shape)
+        data = _apart(data, bits, (*data.shape[:-1], data.shape[-1] * (8 // bits)))
+        zeros = np.full(scales.shape, 1 << (bits - 1), np.uint8) if zeros is None else zeros
+    along = node.int_attr("gather_axis", 0) % data.ndim
+    axis = node.int_attr("quantize_axis", 1) % data.ndim
+    if axis == along or block < 1 or scales.shape[axis] != -(-data.shape[axis] // block):
+        raise node.unsupported(f"scales {list(scales.shape)} for {list(data.shape)} in blocks of {block}")
+    whole = np.int8 if data.dtype.name in ("int4", "int8") else np.uint8
+    zeros = np.zeros(scales.shape, whole) if zeros is None else zeros
+    parts = []
+    for held in (data.astype(whole), scales, zeros.astype(whole)):
+        table = ctx.const(np.ascontiguousarray(held))
+        part = ctx.op("GatherV2", table, indices, ctx.const(along, DType.I32))
+        part.dtype = table.dtype
+        parts.append(part)
+    out = ctx.op("DequantizeLinear", *parts, axis=axis + (rank - 1 if axis > along else 0), block_size=block)
+    out.dtype = parts[1].dtype
+    return out
+
+
+def _apart(data: np.ndarray, bits: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Bytes as the numbers of ``bits`` bits that they hold along the last axis, of which ``shape`` has so many."""
+    return _unpacked(data, bits, math.prod(shape[:-1]), shape[-1]).reshape(shape)
 
 
 def _unpacked(data: np.ndarray, bits: int, rows: int, count: int) -> np.ndarray:
