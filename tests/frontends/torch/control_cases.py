@@ -50,6 +50,11 @@ def windows(x: Tensor) -> Any:
     return x.unfold(1, 4, 2).sum(-1), x.unfold(1, 3, 1)[:, ::2]
 
 
+def chunks(x: Tensor) -> Any:
+    a, b, c = x.chunk(3, 1)
+    return a + 1, torch.cat([b, c * 2], 1), x.mT.chunk(2)[1] * 3
+
+
 def empty(x: Tensor) -> Any:
     return (x > 0).any(), (x > 0).any(0), (x > 0).all(0), x.sum(0), torch.cat([x, x])
 
@@ -69,6 +74,7 @@ def cases() -> dict[str, tuple[nn.Module, list[tuple[Tensor, ...]], Any]]:
         "attention": (Function(attention), [(noise(2, 4, 5, 8), sees)], None),
         "autocast": (Function(lowered, nn.Linear(4, 4)), [(noise(2, 4),)], None),
         "windows": (Function(windows), [(noise(2, n),) for n in (9, 14)], (({1: Dim("n", min=6, max=99)},),)),
+        "chunks": (Function(chunks), [(noise(2, n),) for n in (9, 8, 12)], (({1: Dim.AUTO},),)),
         "empty": (Function(empty), [(noise(n, 4),) for n in (3, 1, 0)], (({0: Dim("n", min=0, max=99)},),)),
     }  # fmt: skip
 

@@ -101,9 +101,11 @@ def cases() -> dict[str, tuple[Callable[[], nn.Module], Tensor]]:
         lambda m, x: m["tanh"](m["up"](m["norm"](x.flatten(2)))), norm=nn.InstanceNorm1d(4, affine=True),
         up=nn.ConvTranspose1d(4, 6, 4, 2, 1), tanh=nn.Tanh(),
     )  # fmt: skip
+    gates = Layers(lambda m, x: m["gate"](m["conv"](x)), conv=nn.Conv2d(4, 8, 3), gate=nn.Hardsigmoid())
     return {
         "upward": (lambda: static(upward, image), image),
         "lines": (lambda: static(lines, image), image),
+        "gates": (lambda: static(gates, image), image),
         **{
             f"{kind}-{str(dtype).removeprefix('torch.')}": (
                 partial(quantization.quantize_dynamic, Recurrent(kind).eval(), every, dtype=dtype), line,
@@ -122,7 +124,7 @@ def main() -> None:
     torch.manual_seed(0)
     with torch.no_grad():
         for name, (build, x) in cases().items():
-            torch.backends.quantized.engine = TRANSPOSED if name in ("upward", "lines") else PLAIN
+            torch.backends.quantized.engine = TRANSPOSED if name in ("upward", "lines", "gates") else PLAIN
             module = build()
             given: tuple[Any, ...] = (x,)
             if name.startswith("runs"):

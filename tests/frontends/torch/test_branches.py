@@ -22,7 +22,8 @@ from tests.frontends.torch.peer import written
 
 FIRST, COUNT = (int(os.environ.get(f"MNN_TORCH_{k}", given)) for k, given in (("SEED", "1"), ("PROGRAMS", "24")))
 NAMES = (
-    "BeganInside AnotherName View Dictionary Nested Shared Attribute Swapped LoopInPlace LoopAnew LoopOfItsOwn"
+    "BeganInside AnotherName View Dictionary Nested Shared Attribute Swapped LoopInPlace LoopAnew LoopOfItsOwn "
+    "LoopWrites LoopWritesNested OwnClass HalfKnown Numbers"
 ).split()
 
 
@@ -35,6 +36,7 @@ def test_what_a_branch_changes(name: str) -> None:
     for run in range(2):
         (found,) = session.run({"x": arrays[f"x{run}"]}).values()
         np.testing.assert_allclose(found, arrays[f"y{run}"], rtol=1e-6)
+        assert found.dtype == arrays[f"y{run}"].dtype
 
 
 def outcome(path: Path, seed: int) -> str:

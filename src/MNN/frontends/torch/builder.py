@@ -41,6 +41,8 @@ class TorchBuilder(GraphBuilder):
         """Of floats that come from integers: these, scale and zero point."""
         self.lengths: dict[Value, Value] = {}
         """Of nested tensors, which are padded here: booleans ``[B, T]``, true where there is something."""
+        self.wrapped: set[Value] = parent.wrapped if isinstance(parent, TorchBuilder) else set()
+        """Tensors that stand for numbers as Python has them, and count as those where types are promoted."""
         self.written: dict[Written, Value] | None = None
         """Variables that were written since the branch began, with the values that they had."""
 
@@ -112,7 +114,8 @@ class TorchBuilder(GraphBuilder):
             if operand is None:
                 continue
             if isinstance(operand, Value):
-                level, dtype = (1 if operand.shape == () else 0), self.type_of(operand)
+                level = 2 if operand in self.wrapped else 1 if operand.shape == () else 0
+                dtype = self.type_of(operand)
             else:
                 level, dtype = 2, number_type(operand)
             before = kinds[level]

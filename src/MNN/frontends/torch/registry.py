@@ -12,8 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
+import numpy as np
+
 from MNN.frontends.common.handlers import Handlers
 from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.numbers import Number
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Value
 
 Handler = Callable[..., Any]
 ATEN: Handlers[Handler] = Handlers("MNN.frontends.torch.aten", "ATen")
@@ -46,7 +51,32 @@ def apply(ctx: TorchBuilder, name: str, args: Sequence[Any], kwargs: Mapping[str
         bound = _signature(handler).bind(ctx, *args, **kept)
     except TypeError as error:
         raise ctx.unsupported(f"this form of the operator ({error})") from error
+    for key, given in bound.arguments.items():
+        if isinstance(given, (Value, list, tuple)) and _signature(handler).parameters[key].annotation in _NUMBERS:
+            bound.arguments[key] = _number(ctx, given)
     return handler(*bound.args, **bound.kwargs)
+
+
+_NUMBERS = frozenset(
+    f"{kind}{ending}"
+    for kind in ("Int", "Ints", "Scalar", "Sizes", "Sequence[Int]", "int", "float", "int | Ints")
+    for ending in ("", " | None")
+)
+"""Annotations of parameters that are numbers, or lists of them."""
+
+
+def _number(ctx: TorchBuilder, given: Any) -> Any:
+    """TorchScript lets tensors of one element stand for numbers."""
+    if isinstance(given, (list, tuple)):
+        return type(given)(_number(ctx, one) for one in given) if any(isinstance(v, Value) for v in given) else given
+    if not isinstance(given, Value):
+        return given
+    known = ctx.constant(given)
+    if known is not None and known.size == 1:
+        return known.reshape(-1)[0].item()
+    kind = ctx.type_of(given)
+    number = ctx.cast(given, DType.F64 if kind.is_float else kind if kind is DType.BOOL else DType.I64)
+    return Number(number if number.shape == () else ctx.op("Reshape", number, ctx.const(np.zeros(0, np.int64))))
 
 
 @cache

@@ -25,10 +25,14 @@ MAX_STEPS = 1 << 23
 
 @dataclass(eq=False)
 class ScriptObject:
-    """An object of a class of the file's code, or of a class that it names: its name, and its attributes."""
+    """An object of a class of the file's code, or of a class that it names: its name, and its attributes.
+
+    ``made``: the program makes it while it runs; the file does not hold it.
+    """
 
     kind: str
     state: Any = field(default_factory=dict)
+    made: bool = False
 
 
 @dataclass(frozen=True)

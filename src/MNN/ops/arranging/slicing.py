@@ -265,9 +265,10 @@ def _infer_pack(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape
     if known is None:
         return [(first.dtype, None)]
     axis = infer.axis_of(infer.number(node, "axis"), len(known) + 1)
-    numbers = [h.ints(v) for v in node.inputs]
-    if not known and None not in numbers:
-        h.numbers[node.outputs[0]] = [n for part in numbers for n in part or ()]
+    if not known:  # numbers, of which some may be known
+        parts = [h.ints(v) for v in node.inputs]
+        if any(part is not None for part in parts):
+            h.numbers[node.outputs[0]] = [None if part is None else part[0] for part in parts]
     return [(first.dtype, (*known[:axis], len(node.inputs), *known[axis:]))]
 
 

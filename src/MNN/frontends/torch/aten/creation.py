@@ -355,3 +355,8 @@ def one_hot(ctx: TorchBuilder, x: Value, num_classes: int = -1) -> Value:
         raise ctx.unsupported("one_hot without a number of classes", "give num_classes")
     depth = ctx.scalar(num_classes, DType.I64)
     return ctx.op("OneHot", x, depth, ctx.const(np.int64(1)), ctx.const(np.int64(0)), axis=-1)
+
+
+@aten("_shape_as_tensor")
+def shape_as_tensor(ctx: TorchBuilder, x: Value) -> Value:
+    return ctx.shape_like(x)

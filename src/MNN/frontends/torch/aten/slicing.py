@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Int, Ints, Number, Scalar
 from MNN.frontends.torch.registry import aten
+from MNN.frontends.torch.scalars import compute
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -82,8 +84,10 @@ def split(ctx: TorchBuilder, x: Value, sizes: int | Ints, dim: int = 0) -> list[
 def chunk(ctx: TorchBuilder, x: Value, chunks: int, dim: int = 0) -> list[Value]:
     axis = ctx.axis(x, dim)
     size = ctx.size(x, axis)
-    if isinstance(size, Number):
-        raise ctx.unsupported("chunks of an open size", "export the model with a fixed size, or use split")
+    if isinstance(size, Number):  # as many as were asked for: sizes for which there are fewer fit no such program
+        each = compute(ctx, "floordiv", compute(ctx, "add", size, chunks - 1), chunks)
+        bounds: list[Any] = [compute(ctx, "mul", each, i) for i in range(chunks)]
+        return [cut(ctx, x, axis, a, b) for a, b in itertools.pairwise([*bounds, END])]
     if size == 0:
         return [ctx.op("Identity", x) for _ in range(chunks)]
     each = -(-size // chunks)

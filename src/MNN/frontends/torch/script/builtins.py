@@ -58,6 +58,20 @@ def plain(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any])
     return NOT_PLAIN
 
 
+def is_instance(value: Any, kinds: str) -> bool:
+    """Whether a value is of one of the kinds that are written there."""
+    names = {
+        "Tensor": Variable, "int": int, "float": float, "bool": bool, "str": str,
+        "List": list, "Tuple": tuple, "Dict": dict,
+    }  # fmt: skip
+    found = [t for n, t in names.items() if n in kinds]
+    if value is None:
+        return "None" in kinds
+    if isinstance(value, Number):
+        return "int" in kinds or "float" in kinds
+    return isinstance(value, tuple(found))
+
+
 def _contains(ctx: TorchBuilder, container: Any, item: Any) -> Any:
     if any(isinstance(v, (Number, Variable)) for v in (item, *(container if not isinstance(container, str) else ()))):
         found: Any = False
@@ -199,9 +213,12 @@ _ANY: dict[str, Callable[..., Any]] = {
     "rangelist": lambda ctx, n: list(range(min(ctx.known(n, "the length of a list"), MAX_LENGTH))),
     "device": lambda ctx, *a: "cpu",
     "layout": lambda ctx, *a: None,
+    "type": lambda ctx, device: device,
+    "dict": lambda ctx, items=(): dict(items),
     "is_cuda": lambda ctx, *a: False,
     "is_mkldnn": lambda ctx, *a: False,
     "is_quantized": lambda ctx, x: not isinstance(x, Variable),
+    "is_nested": lambda ctx, *a: False,
     "is_tracing": lambda ctx, *a: False,
     "_get_tracing_state": lambda ctx, *a: False,
     "unchecked_unwrap_optional": lambda ctx, x: x,

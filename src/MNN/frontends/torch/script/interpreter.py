@@ -13,13 +13,14 @@ from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Number, is_scalar
 from MNN.frontends.torch.scalars import compute, known_number
 from MNN.frontends.torch.script.branches import if_
-from MNN.frontends.torch.script.builtins import RaisedError
+from MNN.frontends.torch.script.builtins import RaisedError, is_instance
 from MNN.frontends.torch.script.code import Code, ScriptClass, complex_number, dotted
 from MNN.frontends.torch.script.journal import Unmerged, check_merged, note_attribute
 from MNN.frontends.torch.script.loops import loop
 from MNN.frontends.torch.script.objects import Objects
 from MNN.frontends.torch.script.operators import operate
 from MNN.frontends.torch.unpickle import EnumMember, ScriptObject
+from MNN.ir.dtype import DType
 
 MAX_STEPS = 1 << 20
 """Statements that are walked, turns of loops counted each."""
@@ -266,7 +267,12 @@ class Interpreter:
             at = int(node.attr[1:])
             if at >= len(self._constants):
                 raise FormatError(f"the code uses the constant {at} of {len(self._constants)}")
-            return self.objects.of(self._constants[at], f"constant.{at}")
+            found = self.objects.of(self._constants[at], f"constant.{at}")
+            if isinstance(found, Variable):
+                value = found.read(self.ctx)
+                if value.shape == () and value.dtype in (DType.F64, DType.I64):  # tracing has them for numbers
+                    self.ctx.wrapped.add(value)
+            return found
         if first == "__torch__" and first not in scope:
             return self._global(name)
         if first in ("torch", "ops") and first not in scope:
@@ -332,6 +338,8 @@ class Interpreter:
             if isinstance(owner, ScriptObject):
                 return self._method_call(owner, target.attr, args, kwargs)
             return operate(self.ctx, target.attr, [owner, *args], kwargs)
+        if name.endswith(".__new__") and len(args) == 1 and isinstance(args[0], ScriptClass):
+            return ScriptObject(args[0].name, made=True)  # its __init__ is called next
         return self._invoke(self.evaluate(target, scope), args, kwargs)
 
     def _method_call(self, owner: ScriptObject, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -347,7 +355,7 @@ class Interpreter:
                 made = NamedTuple(args)
                 made.names = target.fields
                 return made
-            fresh = ScriptObject(target.name)
+            fresh = ScriptObject(target.name, made=True)
             if "__init__" in target.methods:
                 self.call(Method(target.methods["__init__"], fresh, ""), args, kwargs)
             return fresh
@@ -358,7 +366,11 @@ class Interpreter:
     def _special(self, name: str, node: ast.Call, scope: dict[str, Any]) -> Any:
         """Functions of the language itself."""
         if name in ("annotate", "unchecked_cast"):
-            return self.evaluate(node.args[-1], scope)
+            found = self.evaluate(node.args[-1], scope)
+            kind = dotted(node.args[0])
+            if not isinstance(found, Variable) or kind not in _CASTS:
+                return found
+            return known_number(self.ctx, operate(self.ctx, kind.capitalize(), [found], {}))
         if name == "uninitialized":
             return None
         args = [self.evaluate(a, scope) for a in node.args[:2]] if name != "isinstance" else []
@@ -377,19 +389,5 @@ class Interpreter:
         if name in ("fork", "wait"):
             return self._invoke(args[0], args[1:], {}) if name == "fork" else args[0]
         if name == "isinstance":
-            return self._is_instance(self.evaluate(node.args[0], scope), ast.unparse(node.args[1]))
+            return is_instance(self.evaluate(node.args[0], scope), ast.unparse(node.args[1]))
         return operate(self.ctx, name, args, {})
-
-    @staticmethod
-    def _is_instance(value: Any, kinds: str) -> bool:
-        """Whether a value is of one of the kinds that are written there."""
-        names = {
-            "Tensor": Variable, "int": int, "float": float, "bool": bool, "str": str,
-            "List": list, "Tuple": tuple, "Dict": dict,
-        }  # fmt: skip
-        found = [t for n, t in names.items() if n in kinds]
-        if value is None:
-            return "None" in kinds
-        if isinstance(value, Number):
-            return "int" in kinds or "float" in kinds
-        return isinstance(value, tuple(found))

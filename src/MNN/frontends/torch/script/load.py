@@ -197,6 +197,8 @@ class _Program:
         journal = self.ctx.journal
         assert isinstance(journal, Journal)
         for (_, name), (owner, _) in journal.attributes.items():
+            if owner.made:
+                continue
             value = owner.state.get(name)
             key = self._interpreter.path_of(owner, name)
             if isinstance(value, Variable):

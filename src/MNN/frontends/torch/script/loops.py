@@ -1,7 +1,7 @@
 """Loops whose number of turns the data say: they become Loop.
 
-What the body changes is carried from turn to turn: names it assigns, and lists and dictionaries it changes, as long as
-these keep their form.
+What the body changes is carried from turn to turn: names it assigns, lists and dictionaries it changes, as long as
+these keep their form, and tensors it writes in place.
 """
 
 from __future__ import annotations
@@ -26,14 +26,16 @@ _LOST = Unmerged("assigned in a loop of an open number of turns, and neither ten
 
 
 class _Carried:
-    """What a loop carries: ``names``, and the ``containers`` that its body changes in place."""
+    """What a loop carries: ``names``, and the ``containers`` and the ``tensors`` that its body changes in place."""
 
-    def __init__(self, scope: dict[str, Any], names: list[str], containers: list[Container]) -> None:
-        self.scope, self.names, self.containers = scope, names, containers
+    def __init__(
+        self, scope: dict[str, Any], names: list[str], containers: list[Container], tensors: list[Variable]
+    ) -> None:
+        self.scope, self.names, self.containers, self.tensors = scope, names, containers, tensors
 
     def starts(self) -> list[Any]:
         """The tensors and numbers in it before the loop."""
-        return [*_leaves([self.scope[n] for n in self.names]), *_leaves(self.containers)]
+        return [*_leaves([self.scope[n] for n in self.names]), *_leaves(self.containers), *self.tensors]
 
     def results(self, outcome: Outcome) -> list[Any]:
         """Those at the end of a turn. Raises :class:`UnsupportedError` where their form has changed."""
@@ -42,7 +44,7 @@ class _Carried:
         for container in self.containers:
             self._check(container, outcome.contents(container), outcome, "a list or dictionary")
         ends = [outcome.scope[n] for n in self.names] + [outcome.contents(c) for c in self.containers]
-        return list(_leaves(ends, outcome))
+        return [*_leaves(ends, outcome), *(Variable(outcome.tensors.get(t, t.read(outcome.ctx))) for t in self.tensors)]
 
     def _check(self, before: Any, after: Any, outcome: Outcome, what: str) -> None:
         if not _same_form(before, after, outcome):
@@ -60,18 +62,18 @@ def loop(
 ) -> None:  # fmt: skip
     """A Loop. ``count``: its number of turns; ``going``: the condition before the first turn, ``test`` that after each.
 
-    Raises :class:`UnsupportedError` for what cannot be carried: tensors written in place, attributes, lists that grow.
+    Raises :class:`UnsupportedError` for what cannot be carried: attributes, lists that grow.
     """
     assigned = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     known = [n for n in sorted(assigned) if n in scope]
-    carried = _Carried(scope, [n for n in known if _is_plain(scope[n])], [])
+    carried = _Carried(scope, [n for n in known if _is_plain(scope[n])], [], [])
     lost = [n for n in known if n not in carried.names]
     while True:
         turn = _Turn(walker, carried, lost, body, target, test)
-        more = turn.changed()
-        if not more:
+        more, written = turn.changed(), turn.written()
+        if not more and not written:
             break
-        carried = _Carried(scope, carried.names, [*carried.containers, *more])
+        carried = _Carried(scope, carried.names, [*carried.containers, *more], [*carried.tensors, *written])
     inside, starts = turn.outcome.ctx, turn.starts
     results = [_value(inside, r, turn.outcome, v.dtype) for r, v in zip(turn.results(), starts, strict=True)]
     inside.graph.outputs = [inside.op("Identity", v) for v in (turn.goes_on(), *results)]
@@ -88,6 +90,9 @@ def loop(
     for container, held in zip(carried.containers, contents, strict=True):
         note_container(ctx, container)
         refill(container, held)
+    for tensor, after in zip(carried.tensors, made[len(made) - len(carried.tensors) :], strict=True):
+        ctx.note_written(tensor, tensor.read(ctx))
+        tensor.restore(after)
     scope.update(dict.fromkeys(lost, _LOST))
     for name in turn.outcome.scope:
         if name not in scope:
@@ -107,8 +112,9 @@ class _Turn:
         self.starts = [_value(ctx, leaf) for leaf in before]
         turn, again = Value(ctx.unique("turn"), DType.I64, ()), Value(ctx.unique("going"), DType.BOOL, ())
         given = [Value(ctx.unique("carried"), v.dtype, v.shape) for v in self.starts]
-        leaves = (Variable(v) if isinstance(s, Variable) else Number(v) for v, s in zip(given, before, strict=True))
-        names, contents = carried.filled(leaves)
+        leaves = [Variable(v) if isinstance(s, Variable) else Number(v) for v, s in zip(given, before, strict=True)]
+        self._leaves = {v for v in leaves if isinstance(v, Variable)}
+        names, contents = carried.filled(iter(leaves))
         self._inner = {**carried.scope, **dict.fromkeys(lost, _LOST), **names}
         if isinstance(target, ast.Name):
             self._inner[target.id] = Number(turn)
@@ -120,15 +126,34 @@ class _Turn:
         kept = [c.copy() for c in carried.containers]
         for container, held in zip(carried.containers, contents, strict=True):
             refill(container, held)
+        outside = [v.read(ctx) for v in carried.tensors]
+        for tensor, value in zip(carried.tensors, given[len(given) - len(outside) :], strict=True):
+            tensor.restore(value)
         self.outcome = _walk_then(walker, body, self._inner, [turn, again, *given], last)
         for container, before_it in zip(carried.containers, kept, strict=True):
             refill(container, before_it)
+        for tensor, value in zip(carried.tensors, outside, strict=True):
+            tensor.restore(value)
         if self.outcome.raises:
             raise RaisedError(self.outcome.raises)
-        if self.outcome.attributes or self.outcome.tensors:
+        if self.outcome.attributes:
+            raise UnsupportedError("a loop of an open number of turns that writes to attributes is not supported")
+
+    def written(self) -> list[Variable]:
+        """Tensors from outside that the body wrote in place and that are not carried yet.
+
+        Raises :class:`UnsupportedError` for those that a name or a list brings into the next turn too: what that will
+        be is decided by the data.
+        """
+        carried = self._carried
+        named = {v.root for v in carried.starts()[: -len(carried.tensors) or None] if isinstance(v, Variable)}
+        named |= {v for v in self.outcome.tensors if v in self._leaves}
+        if any(v in named for v in self.outcome.tensors):
             raise UnsupportedError(
-                "a loop of an open number of turns that writes to attributes, or in place, is not supported"
+                "a loop of an open number of turns that writes in place to a tensor that it assigns too is not "
+                "supported; write x = x + y for x += y"
             )
+        return [v for v in self.outcome.tensors if v not in carried.tensors]
 
     def changed(self) -> list[Container]:
         """Containers from outside that the body changed and that are not carried yet.

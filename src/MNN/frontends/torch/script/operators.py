@@ -30,6 +30,13 @@ def operate(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any
     Raises :class:`UnsupportedError` for operators and forms that are not known.
     """
     short = short_name(name)
+    before, ctx.where = ctx.where, short
+    found = _operate(ctx, name, short, args, kwargs)
+    ctx.where = before  # what fails stays named
+    return found.itself if isinstance(found, Variable) else found
+
+
+def _operate(ctx: TorchBuilder, name: str, short: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     found = plain(ctx, short, args, kwargs)
     if found is not NOT_PLAIN:
         return found
@@ -45,13 +52,9 @@ def operate(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any
         return _of_complex(ctx, short, *args)
     if ATEN.find(base_name(short)) is None and COMPLEX.find(base_name(short)) is None:
         raise UnknownOperatorError(f"{short}: no such operator here; {ADVICE}")
-    before = ctx.where
-    ctx.where = short
     if kwargs.get("dtype") in COMPLEX_PARTS:
         kwargs = {**kwargs, "dtype": ComplexType(COMPLEX_PARTS[kwargs["dtype"]])}
-    found = _numbers(ctx, call(ctx, short, args, kwargs))
-    ctx.where = before  # what fails stays named
-    return found.itself if isinstance(found, Variable) else found
+    return _numbers(ctx, call(ctx, short, args, kwargs))
 
 
 class UnknownOperatorError(UnsupportedError):

@@ -274,6 +274,12 @@ def _sigmoid(
     return _result(ctx, ctx.op("Sigmoid", x.real(ctx)), output_scale, output_zero_point)
 
 
+def _hardsigmoid(ctx: TorchBuilder, x: QuantizedTensor) -> QuantizedTensor:
+    """Its scale is fixed: 1/256 from the smallest number on."""
+    low = -128 if x.value.dtype is DType.I8 else 0
+    return _result(ctx, values(ctx, call(ctx, "hardsigmoid", [x.real(ctx)], {})), 1.0 / 256, low)
+
+
 def _tanh(ctx: TorchBuilder, x: QuantizedTensor) -> QuantizedTensor:
     """Its scale is fixed: 1/128 around 128."""
     return _result(ctx, values(ctx, call(ctx, "tanh", [x.real(ctx)], {})), 2.0 / 256, 128)
@@ -296,6 +302,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "linear_relu_dynamic": _linear_dynamic(True),
     "add": _combined("ADD", False), "add_relu": _combined("ADD", True), "mul": _combined("MUL", False),
     "mul_relu": _combined("MUL", True), "cat": _cat, "sigmoid": _sigmoid,
+    "hardsigmoid": _hardsigmoid,
     "hardswish": _function("hardswish"), "leaky_relu": _leaky_relu, "elu": _elu("elu"), "celu": _elu("celu"),
     "softmax": _function("softmax"), "prelu": _function("prelu"), "instance_norm": _instance_norm, "matmul": _matmul,
     "tanh": _tanh, **{f"batch_norm{n}": _batch_norm(False) for n in ("", "1d", "2d", "3d")},
