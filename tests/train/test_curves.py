@@ -132,15 +132,15 @@ def test_losses_on_quantised_numbers(curves):
 @pytest.mark.parametrize("name", ["cnn", "language"])
 def test_losses_in_bf16_are_as_near_as_autocast(curves, name):
     """Rounding makes another run of it: ours leave the losses of f32 hardly further than torch's autocast does. Of the
-    one with batch normalisation, where single runs differ by two and more, that is said of the mean of several."""
+    one with batch normalisation single runs differ by two and more: there that is said of the mean of several, within
+    two standard errors, and of the first steps, before small differences have grown."""
     runs = [(f"{name}_low", name)] + [(f"run{b}_low", f"run{b}") for b in BEGINS if name == "cnn"]
-    own, autocast, exact = ([smooth(c[run]) for run in names] for c, names in _of(curves, runs))
-    ours, theirs = (np.mean([np.abs(a - b).max() for a, b in zip(c, exact, strict=True)]) for c in (own, autocast))
-    assert ours < max(1.25 * theirs, 0.02 * exact[0][0])
-    assert all(c[-1] < 0.7 * c[0] for c in own)
-
-
-def _of(curves, runs):
-    """Ours and torch's in bf16, and torch's in f32, with the names of the runs."""
     low, high = zip(*runs, strict=True)
-    return (curves[0], low), (curves[1], low), (curves[1], high)
+    exact = np.stack([curves[1][run] for run in high])
+    own, autocast = (np.stack([c[run] for run in low]) for c in curves)
+    ours, theirs = (np.array([np.abs(smooth(d)).max() for d in c - exact]) for c in (own, autocast))
+    spread = 2 * np.sqrt((np.var(ours) + np.var(theirs)) / len(runs))
+    assert ours.mean() < max(1.25 * theirs.mean() + spread, 0.02 * exact[0, 0])
+    first = [np.abs(c - exact)[:, :6].mean() for c in (own, autocast)]
+    assert first[0] < 1.5 * first[1] + 1e-4 * exact[0, 0], first
+    assert all(smooth(c)[-1] < 0.7 * smooth(c)[0] for c in own)
