@@ -167,3 +167,18 @@ def convolutional(rng: Rng, name: str) -> Any:
     )  # fmt: skip
     steps, *states = first(given)
     return keras.Model(given, [steps, layer(3, 2, padding="same")(steps, initial_state=states)])
+
+
+@family("EncodedDiscretization")
+def encoded_discretization(rng: Rng) -> Any:
+    x = keras.Input((3,))
+    bounds = sorted(float(b) for b in rng.normal(0, 1, some(rng, 1, 4)))
+    modes = ("one_hot", "multi_hot", "count")
+    return keras.Model(x, [layers.Discretization(bin_boundaries=bounds, output_mode=mode)(x) for mode in modes])
+
+
+@family("SpectralNormalization")
+def spectral_normalization(rng: Rng) -> Any:
+    x = keras.Input((5, 6, 3))
+    normed = layers.SpectralNormalization(layers.Conv2D(4, 3, padding="same"))(x)
+    return keras.Model(x, layers.UpSampling2D((2, 3), interpolation="bicubic")(normed))

@@ -20,7 +20,7 @@ MAX_DEPTH = 24
 """How deep layers may lie within layers."""
 _OTHERWISE = {"GroupQueryAttention": "GroupedQueryAttention"}
 """Classes that are saved under another name than their own."""
-_UNTRAINED = {"moving_mean", "moving_variance", "mean", "variance", "count"}
+_UNTRAINED = {"moving_mean", "moving_variance", "mean", "variance", "count", "vector_u"}
 
 
 @dataclass

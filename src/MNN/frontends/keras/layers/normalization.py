@@ -194,6 +194,9 @@ def rescaling(ctx: KerasContext, node: KerasNode) -> Value:
     return x
 
 
-@keras_layer("SpectralNormalization", parts=lambda config: [("layer", config["layer"])])
+@keras_layer(
+    "SpectralNormalization", variables=lambda config: ["vector_u"], parts=lambda config: [("layer", config["layer"])]
+)
 def spectral_normalization(ctx: KerasContext, node: KerasNode) -> Value:
-    raise node.unsupported("spectral normalisation", "save the model with the layer that it wraps")
+    """The layer inside: training leaves the kernel divided by its norm."""
+    return ctx.result(node.part.child("layer"), node.input(0))

@@ -55,6 +55,13 @@ def category_encoding(ctx: KerasContext, node: KerasNode) -> Value:
     rank, shape = ctx.sizes(x, node.where), x.shape or ()
     if mode == "one_hot" and rank and shape[-1] == 1 and rank > 1:
         numbers = ctx.op("Squeeze", numbers, squeezeDims=[rank - 1])
+    return _encoded(ctx, numbers, count, mode, rank, weights)
+
+
+def _encoded(
+    ctx: KerasContext, numbers: Value, count: int, mode: str, rank: int, weights: Value | None = None
+) -> Value:
+    """A place for each of ``count`` categories, in floats."""
     line = ctx.const(np.arange(count, dtype=np.int32))
     hot = ctx.op("BinaryOp", ctx.op("Unsqueeze", numbers, squeezeDims=[-1]), line, opType="EQUAL")
     hot.dtype = DType.BOOL
@@ -76,7 +83,8 @@ def discretization(ctx: KerasContext, node: KerasNode) -> Value:
     """How many of the boundaries a number has reached."""
     x = node.input(0)
     bounds = node.config.get("bin_boundaries")
-    if not isinstance(bounds, list) or node.choice_attr("output_mode", "int", "int") != "int":
+    mode = node.choice_attr("output_mode", "int", "int", "one_hot", "multi_hot", "count")
+    if not isinstance(bounds, list):
         raise node.unsupported("boundaries learnt from data", "save the model with bin_boundaries")
     x = x if x.dtype is not None and x.dtype.is_float else ctx.cast(x, DType.F32)
     reached = ctx.op(
@@ -87,4 +95,9 @@ def discretization(ctx: KerasContext, node: KerasNode) -> Value:
     rank = ctx.sizes(x, node.where)
     out = ctx.op("Reduction", ctx.cast(reached, DType.I32), operation="SUM", dim=[rank], keepDims=False)
     out.dtype = DType.I32
-    return ctx.cast(out, DType.I64)
+    if mode == "int":
+        return ctx.cast(out, DType.I64)
+    if mode == "one_hot" and rank > 1 and (x.shape or ())[-1] == 1:
+        out = ctx.op("Squeeze", out, squeezeDims=[rank - 1])
+        out.dtype = DType.I32
+    return _encoded(ctx, out, len(bounds) + 1, mode, rank)

@@ -120,7 +120,7 @@ def up_sampling(ctx: KerasContext, node: KerasNode) -> Value:
 
 
 def _enlarged(ctx: KerasContext, node: KerasNode, x: Value, sizes: list[int]) -> Value:
-    how = node.choice_attr("interpolation", "nearest", "nearest", "bilinear")
+    how = node.choice_attr("interpolation", "nearest", "nearest", "bilinear", "bicubic")
     first, shape = _first(node), x.shape or ()
     if how == "nearest":
         for i, times in enumerate(sizes):
