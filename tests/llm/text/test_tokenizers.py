@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from MNN.errors import FormatError, MNNError, UnsupportedError
-from MNN.llm.text import Tokenizer, load_tokenizer
+from MNN.llm.text import Tokenizer, builders, load_tokenizer
+from MNN.llm.text.pretokenizers import KINDS
 from tests.llm.files.writing import gguf
 from tests.llm.text.check import HERE, Case, cases, cut, digest, distinct_kinds, ours
 from tests.llm.text.texts import text
@@ -231,3 +232,9 @@ def test_broken_tokenizers_in_gguf(tmp_path: Path) -> None:
             load_tokenizer(file)
     file.write_bytes(gguf({**base, "tokenizer.ggml.merges": ["a b"], "tokenizer.ggml.bos_token_id": 99}, {}))
     assert load_tokenizer(file).encode("ab") == [2]
+
+
+def test_merges_that_make_no_token() -> None:
+    """The library's Rust code panics by them, which is no ordinary exception."""
+    with pytest.raises(FormatError, match="merges and tokens do not fit"):
+        builders.byte_level({"!": 0, '"': 1}, [("!", '"')], next(iter(KINDS.values())))

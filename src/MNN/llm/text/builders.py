@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from MNN.errors import FormatError
-from MNN.llm.text.library import tokenizers
+from MNN.llm.text.library import refused, tokenizers
 from MNN.llm.text.pretokenizers import Kind
 from MNN.llm.text.tokenizer import SPACE
 
@@ -29,10 +28,8 @@ def byte_level(vocabulary: dict[str, int], merges: Sequence[tuple[str, str]], ki
 
 
 def _bpe(vocabulary: dict[str, int], merges: Sequence[tuple[str, str]], **options: Any) -> Any:
-    try:
+    with refused("the tokenizer's merges and tokens do not fit each other"):
         return tokenizers().models.BPE(vocab=vocabulary, merges=list(merges), **options)
-    except Exception as error:
-        raise FormatError(f"the tokenizer's merges and tokens do not fit each other: {error}") from error
 
 
 def split_merges(ranks: Mapping[str, int]) -> list[tuple[str, str]]:
@@ -85,10 +82,8 @@ def unigram(
 ) -> Any:
     """SentencePiece's unigram model: the most probable cut. ``isolated``: pieces that are always tokens."""
     tk = tokenizers()
-    try:
+    with refused("the tokenizer's pieces make no unigram model"):
         model = tk.models.Unigram(list(pieces), unk_id=unknown, byte_fallback=byte_fallback)
-    except Exception as error:
-        raise FormatError(f"the tokenizer's pieces make no unigram model: {error}") from error
     core = tk.Tokenizer(model)
     _isolate(core, tuple(isolated))
     return core
@@ -113,10 +108,8 @@ def spaces(core: Any, prefix: bool, collapse: bool = False, charsmap: bytes = b"
     tk = tokenizers()
     steps: list[Any] = []
     if charsmap:
-        try:
+        with refused("the tokenizer's table of replacements cannot be read"):
             steps.append(tk.normalizers.Precompiled(charsmap))
-        except Exception as error:
-            raise FormatError(f"the tokenizer's table of replacements cannot be read: {error}") from error
     if collapse:
         steps.append(tk.normalizers.Replace(tk.Regex(r"\A +| +\z"), ""))
         steps.append(tk.normalizers.Replace(tk.Regex(" {2,}"), " "))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
-from MNN.errors import MNNError
+from MNN.errors import FormatError, MNNError
 
 EXTRA = 'install it with: pip install "mnn-py[llm]"'
 
@@ -13,6 +15,18 @@ EXTRA = 'install it with: pip install "mnn-py[llm]"'
 def tokenizers() -> ModuleType:
     """Hugging Face's ``tokenizers``. MNNError where it is not installed."""
     return _library("tokenizers", "read a tokenizer")
+
+
+@contextmanager
+def refused(what: str) -> Iterator[None]:
+    """What ``tokenizers`` makes of a file within becomes a :class:`FormatError` that says ``what`` is wrong, where it
+    fails: also where its Rust code panics, which Python sees as no ordinary exception."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise FormatError(f"{what}: {error}") from error
 
 
 def jinja2() -> ModuleType:

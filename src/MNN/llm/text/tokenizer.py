@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from MNN.errors import MNNError
-from MNN.llm.text.library import tokenizers
+from MNN.llm.text.library import refused, tokenizers
 from MNN.llm.text.special import SpecialTokens
 from MNN.llm.text.streaming import TextStream
 from MNN.llm.text.templates import ChatTemplate
@@ -185,10 +185,8 @@ def _decoder_kinds(core: Any) -> set[str]:
 
 def core_from_json(text: str, where: str) -> Any:
     """A ``tokenizers.Tokenizer`` from the text of a ``tokenizer.json``. MNNError where it is none."""
-    try:
+    with refused(f"{where} cannot be read as a tokenizer"):
         core = tokenizers().Tokenizer.from_str(text)
-    except Exception as error:
-        raise MNNError(f"{where} cannot be read as a tokenizer: {error}") from error
     core.no_truncation()  # these are habits of how it was trained, not of the tokenizer
     core.no_padding()
     return core
