@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.cv import drawing_cases, filter_cases, region_cases
+from tests.cv import color_cases, drawing_cases, filter_cases, region_cases
 from tests.cv.case import Case, border
 
 FILE = pathlib.Path(__file__).with_name("opencv.npz")
@@ -49,6 +49,8 @@ def cases() -> Iterator[Case]:
     yield from _arithmetic(images)
     for part in (filter_cases, drawing_cases, region_cases):
         yield from part.cases()
+    for seed in range(2):
+        yield from color_cases.packed(seed)
 
 
 def _geometry(kind: str, im: Any) -> Iterator[Case]:

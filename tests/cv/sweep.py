@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.cv import array_cases, drawing_cases, filter_cases, region_cases
+from tests.cv import array_cases, color_cases, drawing_cases, filter_cases, region_cases
 from tests.cv.case import Case, border
 
 INTERPOLATIONS = ("NEAREST", "LINEAR", "CUBIC", "AREA", "LANCZOS4", "NEAREST_EXACT")
@@ -48,6 +48,7 @@ def cases(seed: int) -> Iterator[Case]:
     yield from _filtered(seed, random, _picture(random))
     yield from _moved(seed, random, _picture(random))
     yield from _coloured(seed, random)
+    yield from color_cases.packed(1000 + seed, tuple(random.choice(color_cases.NAMES, 12, replace=False)))
     for family in ("_derivatives", "_pyramids", "_morphology", "_smoothing"):
         yield from getattr(filter_cases, family)(1000 + seed)
     yield from array_cases.cases(seed)

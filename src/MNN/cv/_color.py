@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike
 from MNN.cv import _color_codes as codes
 from MNN.cv._array import Array, _wrap, as_array, as_planes, to_dtype
 from MNN.cv.kernels import colors as kernels
+from MNN.cv.spaces import hls, packed
 from MNN.errors import ShapeError, UnsupportedError
 from MNN.expr.var import Var
 
@@ -179,8 +181,12 @@ def _split_420(image: Array, layout: str) -> tuple[Array, Array, Array]:
 def _from_420(layout: str, order: tuple[int, ...]) -> _Convert:
     """ITU-R BT.601 with Y from 16 to 235, in 20-bit fixed point."""
 
+    return _from_planes(lambda image: _split_420(image, layout), order)
+
+
+def _from_planes(split: Callable[[Array], tuple[Array, Array, Array]], order: tuple[int, ...]) -> _Convert:
     def convert(image: Array) -> Array:
-        y, u, v = (plane.astype(np.int32) for plane in _split_420(image, layout))
+        y, u, v = (plane.astype(np.int32) for plane in split(image))
         y, u, v = np.maximum(y - 16, 0) * 1220542, u - 128, v - 128
         half = 1 << 19
         rgb = np.stack([y + 1673527 * v, y - 852492 * v - 409993 * u, y + 2116026 * u], 2)
@@ -231,7 +237,41 @@ def _table() -> dict[int, _Entry]:
         for to, take in {"RGB": (0, 1, 2), "BGR": (2, 1, 0), "RGBA": (0, 1, 2, -1), "BGRA": (2, 1, 0, -1)}.items():
             add(f"YUV2{to}_{layout.upper()}", (1,), _from_420(layout, take), {})
     add("YUV2GRAY_420", (1,), lambda image: image[: image.shape[0] // 3 * 2], {})
+    for name, (count, convert) in _without_kernels().items():
+        add(name, (count,), convert, {})
     return table
+
+
+def _without_kernels() -> dict[str, tuple[int, _Convert]]:
+    """Conversions of :mod:`MNN.cv.spaces`, by name, and how many channels they take."""
+    found: dict[str, tuple[int, _Convert]] = {}
+    for name, order in {"BGR": (0, 1, 2), "RGB": (2, 1, 0), "BGRA": (0, 1, 2, 3), "RGBA": (2, 1, 0, 3)}.items():
+        take, count = _take(order), len(order)
+        for bits, words in _WORDS.items():
+            found[f"{name}2{words}"] = count, lambda x, t=take, n=bits: packed.to_16(t(x), n)  # type: ignore[misc]
+            found[f"{words}2{name}"] = 2, lambda x, t=take, n=bits: t(packed.from_16(x, n))  # type: ignore[misc]
+        for layout in ("I420", "YV12"):
+            to_420 = functools.partial(packed.to_420, layout=layout.lower())
+            found[f"{name}2YUV_{layout}"] = count, lambda x, t=take, to=to_420: to(t(x)[:, :, 2::-1])  # type: ignore[misc]
+        from_red = tuple(-1 if i == 3 else 2 - i for i in order)
+        for layout in ("UYVY", "YUYV", "YVYU"):
+            split = functools.partial(packed.split_422, layout=layout.lower())
+            found[f"YUV2{name}_{layout}"] = 2, _from_planes(split, from_red)
+    for bits, words in _WORDS.items():
+        found[f"GRAY2{words}"] = 1, lambda x, n=bits: packed.to_16(np.repeat(x, 3, 2), n)  # type: ignore[misc]
+        found[f"{words}2GRAY"] = 2, lambda x, n=bits: to_gray(packed.from_16(x, n))  # type: ignore[misc]
+    for layout in ("UYVY", "YUYV"):
+        found[f"YUV2GRAY_{layout}"] = 2, functools.partial(packed.luma_422, layout=layout.lower())
+    found["RGBA2mRGBA"], found["mRGBA2RGBA"] = (4, packed.premultiplied), (4, packed.unmultiplied)
+    for ending, hues in (("", 180), ("_FULL", 255)):
+        there, back = functools.partial(hls.to_hls, hues=hues), functools.partial(hls.from_hls, hues=hues)
+        found[f"RGB2HLS{ending}"], found[f"BGR2HLS{ending}"] = (3, there), (3, _reversed(there))
+        found[f"HLS2RGB{ending}"], found[f"HLS2BGR{ending}"] = (3, back), (3, _then_reversed(back))
+    return found
+
+
+_WORDS = {6: "BGR565", 5: "BGR555"}
+"""Pixels of 16 bits, by the bits of green."""
 
 
 _TABLE = _table()

@@ -1,0 +1,1 @@
+"""Conversions between colour spaces that have no kernels."""
