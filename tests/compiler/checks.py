@@ -14,6 +14,7 @@ from MNN.backends.cpu.amx.emission import emit_amx as amx
 from MNN.backends.cpu.binding.bind import BoundProgram
 from MNN.backends.cpu.codegen.library import shared_library
 from MNN.backends.cpu.compile import compile_stage
+from MNN.backends.cpu.lowbit import emit_strips
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder
@@ -42,6 +43,7 @@ def cheap_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(amx, "available", lambda target: True)
     monkeypatch.setattr(amx, "splits_in_fp16", lambda target: False)
     monkeypatch.setattr(amx._Job, "_cycles", lambda self, cycles: real(self, cycles) * 1e-6)
+    monkeypatch.setattr(emit_strips, "_cycles", lambda *_: 1.0)
 
 
 def check(

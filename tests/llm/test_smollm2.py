@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import MNN
+from MNN.backends.cpu.amx.tiles import has_tiles
+from MNN.backends.cpu.targets import host_target
 from MNN.errors import MNNError
 from MNN.llm.engine.decoder import CHUNK
 from MNN.llm.files.mapped import map_file
@@ -107,7 +109,8 @@ def test_long_prompts_are_read_in_chunks(path: Path) -> None:
     whole, text = llm.logits(tokens), llm.decoder.text()
     llm.decoder.feed(text, tokens[:100])
     last = llm.decoder.feed(text, tokens[100:])[-1]
-    assert np.abs(last - whole[-1]).max() <= 2e-3 * np.abs(whole[-1]).max()
+    rounded = 5e-3 if has_tiles(host_target()) else 2e-3  # matrix units round what many rows are made of to bf16
+    assert np.abs(last - whole[-1]).max() <= rounded * np.abs(whole[-1]).max()
 
 
 def test_what_cannot_be_answered(llm: MNN.llm.LanguageModel) -> None:
@@ -269,6 +272,7 @@ def test_llm_commands(path: Path, tmp_path: Path) -> None:
 
 def test_drafts_from_the_text(llm: MNN.llm.LanguageModel, path: Path) -> None:
     question = "Repeat the following text word for word:\n\n" + RIVER[:300]
+    llm.answer(question, max_tokens=1)  # so that neither of them reads the question, which may be rounded otherwise
     plain = llm.stream(question, max_tokens=60)
     plain.read()
     drafted = llm.stream(question, max_tokens=60, draft="lookup")

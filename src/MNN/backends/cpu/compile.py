@@ -104,8 +104,7 @@ def _compile(
         emitter.narrowed = narrowing.apply(groups)
     places = states.places(emitter, uses, inputs, outputs, options.states)
     located_in = [_input(emitter, t, places) for t in inputs]
-    linked = [] if options.states else groups
-    chains = Chains(linked, uses, outputs, target, options.threads, options.open_sizes)
+    chains = Chains(groups, uses, outputs, target, options.threads, options.open_sizes, bool(options.states))
     emitter.spare = _spare_cycles(kept, target)
     emission_cache = EmissionCache(emitter, groups)
     exact = precision.exact_products(kept) if parts else frozenset()

@@ -7,9 +7,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import MNN
-from MNN.backends.cpu.amx.spec import AmxSpec
+from MNN.backends.cpu.lowbit.emit_strips import LANES
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
-from MNN.backends.cpu.lowbit.tile_panels import LANES
+from MNN.backends.cpu.lowbit.strips import StripTilesSpec
 from MNN.backends.cpu.targets.base import host_target
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
@@ -74,7 +74,7 @@ def test_matrix_units_take_many_rows(rows: int, monkeypatch: pytest.MonkeyPatch)
     cheap_tiles(monkeypatch)
     w = weight(96, 128)
     program = check(lambda b, x: product(b, x, w), randn(rows, 128), tol=3e-5)
-    assert any(isinstance(c.kernel, AmxSpec) for c in program.commands) == (rows == 100 and vectors_fit_tiles())
+    assert any(isinstance(c.kernel, StripTilesSpec) for c in program.commands) == (rows == 100 and vectors_fit_tiles())
 
 
 @pytest.mark.parametrize("precision", ["normal", "low"])
@@ -99,4 +99,4 @@ def test_few_rows_have_a_range_without_matrix_units(precision: str, monkeypatch:
         found, want = session.run({"x": given})["y"], given @ weights.T
         assert np.abs(found - want).max() <= (1e-5 if precision == "normal" else 2e-2) * np.abs(want).max()
         kernels = [c.kernel for p in session.plans_used() for part in p.bound.parts() for c in part.program.commands]
-        assert any(isinstance(k, AmxSpec) for k in kernels) == (rows > 31 and vectors_fit_tiles()), rows
+        assert any(isinstance(k, StripTilesSpec) for k in kernels) == (rows > 31 and vectors_fit_tiles()), rows

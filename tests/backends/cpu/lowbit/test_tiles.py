@@ -1,16 +1,19 @@
-"""Weights in few bits on matrix units: taken apart in every run, some columns at a time."""
+"""Weights in few bits on matrix units, in programs: taken apart in every run, panel by panel."""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from MNN.backends.base.program import Ref
-from MNN.backends.cpu.amx.spec import AmxSpec
-from MNN.backends.cpu.lowbit import emit_tiles
-from MNN.backends.cpu.lowbit.tile_panels import LANES, TilePanelsSpec
+from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.base.program import Program, Ref
+from MNN.backends.cpu.loops.map_nest import MapSpec
+from MNN.backends.cpu.lowbit import emit_strips
+from MNN.backends.cpu.lowbit.emit_strips import LANES
+from MNN.backends.cpu.lowbit.strips import StripRowsSpec, StripTilesSpec
 from MNN.backends.cpu.targets.base import host_target
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
@@ -38,13 +41,28 @@ def weight(width: int, zeros: str, n: int, k: int, blocks: int) -> QuantizedArra
     return QuantizedArray.of(values, scale.astype(np.float32), offsets[zeros], width, (n, k))
 
 
+def product(b: Builder, x: Tensor, w: QuantizedArray) -> Tensor:
+    found = compressed_matmul(b, x, w)
+    assert found is not None
+    return found
+
+
+def kernels_of(program: Program) -> list[type[KernelSpec]]:
+    return [type(c.kernel) for c in program.commands if c.kernel is not None]
+
+
+needs_wide_vectors = pytest.mark.skipif(
+    host_target().lanes(DType.F32) != LANES, reason="vectors of this processor are narrower than tiles"
+)
+
+
 @pytest.mark.parametrize(("width", "zeros", "blocks", "n", "precision"), CASES, ids=str)
 @pytest.mark.parametrize("threads", [1, 2])
-def test_columns_after_each_other(
+def test_panels_of_every_kind_of_code(
     width: int, zeros: str, blocks: int, n: int, precision: str, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Panels of every kind of code, with operands of all kinds behind the sums, in one piece and in several; nothing
-    of the size of floats is kept."""
+    """With operands of all kinds behind the sums, in one block and in several; nothing of the size of floats is
+    kept."""
     cheap_tiles(monkeypatch)
     k, rows, rng = 128, 77, np.random.default_rng(blocks)
     w = weight(width, zeros, n, k, blocks)
@@ -53,37 +71,73 @@ def test_columns_after_each_other(
     )  # fmt: skip
 
     def build(b: Builder, x: Tensor, more: Tensor, each: Tensor) -> Tensor:
-        product = compressed_matmul(b, x, w)
-        assert product is not None
-        return b.op("mul", b.op("add", b.op("add", product, b.const(bias)), more), each)
+        return b.op("mul", b.op("add", b.op("add", product(b, x, w), b.const(bias)), more), each)
 
-    for at_once in (emit_tiles._AT_ONCE, 1):
-        monkeypatch.setattr(emit_tiles, "_AT_ONCE", at_once)
+    for block in (None, (32, 3)):
+        if block is not None:
+            monkeypatch.setattr(emit_strips, "_block", lambda target, m, layout, parts, found=block: found)
         program = check(build, x, more, each, tol=TOLERANCE[precision], threads=threads, precision=precision)
-        kernels = [type(c.kernel) for c in program.commands if c.kernel is not None]
         if host_target().lanes(DType.F32) != LANES:
-            assert AmxSpec not in kernels
+            assert StripTilesSpec not in kernels_of(program)
             continue
-        pieces = 1 if at_once > 1 else max(-(-(n - 7) // 64), 1)  # fewer than 8 columns are no piece of their own
-        assert kernels.count(AmxSpec) == kernels.count(TilePanelsSpec) == pieces
+        assert kernels_of(program)[-2:] == [StripRowsSpec, StripTilesSpec]
         held = {id(r.buffer): r.buffer for c in program.commands for r in c.args.values() if isinstance(r, Ref)}
         constants = [b.nbytes for b in held.values() if b.const is not None]
         assert max(constants) <= -(-n // 64) * 64 * (k * width // 8 + 8 * blocks)
 
 
-@pytest.mark.parametrize("rounds", [False, True])
-def test_rows_that_may_be_rounded_take_one_part(rounds: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@needs_wide_vectors
+@pytest.mark.parametrize("row_bits", [0, 8, 12])
+def test_rows_that_may_be_rounded_take_one_part(row_bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     cheap_tiles(monkeypatch)
-    if host_target().lanes(DType.F32) != LANES:
-        pytest.skip("vectors of this processor are narrower than tiles")
-    w = replace(weight(4, "i8", 96, 128, 4), row_bits=8 if rounds else 12)
+    w = replace(weight(4, "i8", 96, 128, 4), row_bits=row_bits)
     x = np.random.default_rng(0).normal(size=(77, 128)).astype(np.float32)
+    program = check(lambda b, x: product(b, x, w), x, tol=2e-2 if row_bits else 3e-5)
+    parts = [c.kernel.parts for c in program.commands if isinstance(c.kernel, (StripRowsSpec, StripTilesSpec))]
+    assert parts == [1 if row_bits else 2] * 2
 
-    def build(b: Builder, x: Tensor) -> Tensor:
-        product = compressed_matmul(b, x, w)
-        assert product is not None
-        return product
 
-    program = check(build, x, tol=2e-2 if rounds else 3e-5)
-    kernels = [c.kernel for c in program.commands if isinstance(c.kernel, (AmxSpec, TilePanelsSpec))]
-    assert [kernel.parts for kernel in kernels] == [1 if rounds else 2] * 2
+@needs_wide_vectors
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("precision", ["high", "normal", "low"])
+@pytest.mark.parametrize("n", [16, 80, 96])
+def test_halves_that_are_joined_are_never_stored(
+    n: int, precision: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Functions of both halves of a product become a part of it, in any order of the two."""
+    cheap_tiles(monkeypatch)
+    w = weight(4, "i8", 2 * n, 128, 4)
+    x = np.random.default_rng(n).normal(size=(77, 128)).astype(np.float32)
+
+    def build(b: Builder, x: Tensor, swapped: bool) -> Tensor:
+        both = product(b, x, w)
+        gate, up = (b.slice(both, [0, first], [77, n]) for first in ((n, 0) if swapped else (0, n)))
+        return b.op("mul", b.op("tanh", b.op("mul", gate, b.const(np.float32(0.3)))), up)
+
+    for swapped in (False, True):
+        program = check(functools.partial(build, swapped=swapped), x, tol=TOLERANCE[precision] * 2, threads=threads,
+                        precision=precision)  # fmt: skip
+        assert kernels_of(program)[-2:] == [StripRowsSpec, StripTilesSpec]
+
+
+@needs_wide_vectors
+@pytest.mark.parametrize("what", ["another user", "another operand", "unlike halves", "an odd number"])
+def test_other_uses_of_halves(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What looks like halves, and is more than that, is computed as it always was."""
+    cheap_tiles(monkeypatch)
+    n = 24 if what == "an odd number" else 48
+    w = weight(4, "none", 2 * n, 128, 4)
+    x = np.random.default_rng(n).normal(size=(77, 128)).astype(np.float32)
+
+    def build(b: Builder, x: Tensor) -> Tensor | tuple[Tensor, ...]:
+        both = product(b, x, w)
+        first = 1 if what == "unlike halves" else 0
+        gate, up = b.slice(both, [0, first], [77, n]), b.slice(both, [0, n], [77, n])
+        found = b.op("mul", b.op("tanh", gate), up)
+        if what == "another operand":
+            found = b.op("add", found, b.slice(x, [0, 0], [77, n]))
+        return (found, b.op("neg", gate)) if what == "another user" else found
+
+    kernels = kernels_of(check(build, x, tol=6e-5))
+    assert StripTilesSpec in kernels
+    assert MapSpec in kernels

@@ -21,6 +21,7 @@ from MNN.backends.cpu.amx.split import PRODUCTS
 from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS, TILE_BYTES
 from MNN.backends.cpu.products.geometry import Window
 from MNN.backends.cpu.targets.base import Target
+from MNN.ir.dtype import DType
 
 PANEL = 32
 LEAST_COLUMNS = 8
@@ -166,6 +167,11 @@ def ask_ahead(lines: int, steps: int, made: Collection[int] = (), spare: float =
         return steps * ((n - best) * _ASK if n >= lines else (lines - n) * _UNASKED)
 
     return min((n for n in made if cost(n) <= spare), key=lambda n: (cost(n), n), default=best)
+
+
+def asks_results(target: Target, dtype: DType, count: int) -> bool:
+    """Whether so many results are asked for before they are stored: where no cache near has their memory."""
+    return dtype is not DType.BF16X2 and count * dtype.size > 2 * target.l2_bytes
 
 
 def is_tall(target: Target, layout: Layout, parts: int) -> bool:

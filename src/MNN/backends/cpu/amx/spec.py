@@ -81,7 +81,7 @@ class AmxSpec(GeneratedSpec):
     loads takes 26 instead of 33 cycles where the sums are 512 or 768 deep).
 
     With ``asks_results``, what results will be stored to is asked for while their sums are computed: memory that is far
-    away, as behind weights that fill the caches in each run (:mod:`MNN.backends.cpu.lowbit.emit_tiles`).
+    away.
 
     With ``tall``, sums are of all row tiles of a block, four at most, by one column tile (:mod:`.code_tall`), and the
     first chunk's items bring all that a block needs of A. With ``w24``, B's second parts are bytes

@@ -9,6 +9,7 @@ sums. As with bf16, what is not finite is held by the second part alone, and fir
 from __future__ import annotations
 
 from MNN.backends.cpu.lang.element import narrow, widen
+from MNN.backends.cpu.lang.halves import to_bf16
 from MNN.backends.cpu.lang.module import I32, Builder, Value
 from MNN.backends.cpu.lang.parts import limited
 from MNN.ir.dtype import DType
@@ -33,16 +34,11 @@ OF_BYTES = "tiles int8"
 _LARGEST_HALF = 65504.0
 
 
-def high_half(b: Builder, x: Value) -> Value:
-    """The bf16 nearest to f32 ``x``, in the upper 16 bits of i32."""
-    lanes = x.type.lanes
-    half = b.convert("zext", narrow(b, DType.BF16, x), I32.vec(lanes))
-    return b.shl(half, 16)
-
-
 def pair(b: Builder, even: Value, odd: Value) -> Value:
     """bf16 pairs (even in the lower half of each i32) of two vectors of f32."""
-    return b.or_(high_half(b, odd), b.lshr(high_half(b, even), 16))
+    lanes = even.type.lanes
+    order = [i // 2 + i % 2 * lanes for i in range(2 * lanes)]
+    return b.bitcast(b.shuffle(to_bf16(b, even, odd), None, order), I32.vec(lanes))
 
 
 def halves_of(b: Builder, x: Value) -> tuple[Value, Value]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from MNN.backends.cpu.chains.emit_attention import emit_attention, find_attention
+from MNN.backends.cpu.chains.emit_halves import emit_halves, find_halves
 from MNN.backends.cpu.chains.emit_separable import emit_separable
 from MNN.backends.cpu.chains.emit_volume import emit_volume
 from MNN.backends.cpu.chains.find_separable import find_separable
@@ -29,14 +30,18 @@ class Chains:
         target: Target,
         threads: int,
         open_sizes: bool = False,
+        states: bool = False,
     ) -> None:
-        """With ``open_sizes`` there are none, as they know their lines; ``left_out`` says whether that costs much."""
+        """With ``open_sizes`` there are none that know their lines; ``left_out`` says whether that costs much. Nor are
+        there any where memory is that of ``states``."""
         self._ends: dict[int, tuple[Sequence[Group], Callable[..., None]]] = {}
         self._covered: set[int] = set()
         self.groups: list[Group] = []
         """All that are part of one."""
-        self.left_out = open_sizes and bool(find_separable(groups, uses, outputs, target, threads))
-        if open_sizes:
+        self.left_out = open_sizes and not states and bool(find_separable(groups, uses, outputs, target, threads))
+        for halves in find_halves(groups, uses, outputs):
+            self._add((halves.product, halves.joining), partial(emit_halves, found=halves))
+        if open_sizes or states:
             return
         for attention in find_attention(groups, uses, outputs):
             parts = (attention.scoring, attention.rows, attention.mixing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from MNN.backends.cpu.amx.emission import emit_amx as amx
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.low_precision import FEW_ROWS
-from MNN.backends.cpu.lowbit import emit_int8, emit_tiles
+from MNN.backends.cpu.lowbit import emit_int8, emit_strips
 from MNN.backends.cpu.lowbit.layout import VECTORS, Layout, layout_of, pack, zero_points
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
 from MNN.backends.cpu.products.blocks import choose_grain
@@ -31,7 +32,7 @@ from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.quant import FEWEST_ROW_BITS
-from MNN.ir.scalar import body_of
+from MNN.ir.scalar import Body, body_of
 from MNN.ir.shape import elements
 from MNN.ir.traced import OpenSize, room_of
 
@@ -57,43 +58,73 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     prim = fused.anchor or fused.root
     assert isinstance(prim, p.CompressedMatMul)
     x, out = prim.inputs[0], fused.root.outputs[0]
-    rank, (n, k) = out.rank, (out.shape[-1], x.shape[-1])
-    source = e.in_order(x, natural(rank), lambda pl: pl.strides[-1] == 1 or k == 1)
-    result = e.output(out)
-    if result.strides[-1] != 1 and n != 1:
-        result = e.allocate(out.dtype, out.shape, natural(rank), roomy=True)
+    n, k = out.shape[-1], x.shape[-1]
+    product = _product(e, prim, out)
 
     def row_table(strides: st.Ints) -> np.ndarray:
-        return e.grid(out.shape[:-1], strides[: rank - 1])
+        return e.grid(out.shape[:-1], strides[:-1])
 
     def no_batch(strides: st.Ints) -> np.ndarray:
         return np.zeros(1, np.int64)
 
-    epilogue = epilogue_of(e, fused, prim.outputs[0], out, rank - 1, row_table, no_batch)
+    epilogue = epilogue_of(e, fused, prim.outputs[0], out, out.rank - 1, row_table, no_batch)
     if epilogue.body is None and out.dtype is not DType.F32:
         epilogue = Epilogue(body_of([DType.F32], lambda b, v: b.cast(v, out.dtype)))
-    here = np.zeros(1, np.int64)
-    left = OperandAccess(source, x.dtype, row_table(source.strides), here)
-    into = OperandAccess(result, out.dtype, row_table(result.strides), here)
-    product = Product(left, into, epilogue, e.grid((), ()), k, n, elements(out.shape[:-1]), 1)
+    product = replace(product, epilogue=epilogue)
     m, group = room_of(product.m), group_of(e.target, x.dtype) if x.dtype is DType.BF16 else 1
     many, tiles = m > most_few(e.target), amx.available(e.target)
     few = m <= FEW_ROWS if group > 1 else not many
-    if many and (group == 1 or tiles) and e.target.broadcast_operand and product.m < _BEGIN_OF_MANY:
-        raise NotOpenError("few rows of low-bit weights beside many")
+    if many and (group == 1 or tiles):
+        _check_rows(e, product)
     cycles = contract_cycles(e.target, m, n, -(-k // group), DType.F32) * (1.0 if group == 1 else step_ratio(e.target))
     name = f"{prim.width}-bit weights, {'few rows' if few else 'expanded by panels'}"
     ways = [Candidate(name, cycles, lambda: _emit(e, prim, product, few, 1 if few else group))]
     row_bits = FEWEST_ROW_BITS if e.precision == "low" else prim.row_bits
     layout, weights = packed(e, prim.inputs[1:], prim.width, k)
-    if (many or product.m > _END_OF_FEW) and emit_tiles.possible(e, layout, k):
-        ways += emit_tiles.candidates(e, product, layout, weights, row_bits == FEWEST_ROW_BITS)
+    if (many or product.m > _END_OF_FEW) and emit_strips.possible(e, layout, k):
+        ways.append(emit_strips.candidate(e, product, layout, weights, row_bits > 0))
     if row_bits or (prim.finite_rows and e.precision == "normal"):
         parts = emit_int8.parts_of(e.target, layout, m, row_bits)
         if parts is not None and emit_int8.possible(e.target, layout):
             ways.append(emit_int8.candidate(e, product, layout, weights, parts))
     e.choose(f"compressed {x.dtype.value} {prim.width} {m} x {n} x {k} {e.options.precision}", ways)
-    return store_back(e, out, result)
+    return store_back(e, out, product.c.place)
+
+
+def emit_halves(e: Emitter, prim: p.CompressedMatMul, out: Tensor, body: Body) -> bool:
+    """``out`` ``[..., N]``, of ``body(product[..., :N], product[..., N:])`` alone, where matrix units take the rows;
+    False where this way is not for them."""
+    product = _product(e, prim, out)
+    n, k, m = product.n, product.k, room_of(product.m)
+    layout, weights = packed(e, prim.inputs[1:], prim.width, k)
+    many = m > most_few(e.target)
+    if n % emit_strips.LANES or not (many or product.m > _END_OF_FEW) or not emit_strips.possible(e, layout, k):
+        return False
+    if many:
+        _check_rows(e, product)
+    way = emit_strips.candidate(e, product, layout, weights, prim.row_bits > 0, body)
+    e.choose(f"compressed halves {prim.width} {m} x {n} x {k} {e.options.precision}", [way])
+    return store_back(e, out, product.c.place)
+
+
+def _product(e: Emitter, prim: p.CompressedMatMul, out: Tensor) -> Product:
+    """The product with all rows of the left side, whose results become ``out``."""
+    x, rank = prim.inputs[0], out.rank
+    n, k = out.shape[-1], x.shape[-1]
+    source = e.in_order(x, natural(x.rank), lambda pl: pl.strides[-1] == 1 or k == 1)
+    result = e.output(out)
+    if result.strides[-1] != 1 and n != 1:
+        result = e.allocate(out.dtype, out.shape, natural(rank), roomy=True)
+    here = np.zeros(1, np.int64)
+    rows = [e.grid(out.shape[:-1], place.strides[:-1]) for place in (source, result)]
+    left, into = OperandAccess(source, x.dtype, rows[0], here), OperandAccess(result, out.dtype, rows[1], here)
+    return Product(left, into, Epilogue(), e.grid((), ()), k, n, elements(out.shape[:-1]), 1)
+
+
+def _check_rows(e: Emitter, product: Product) -> None:
+    """Raises :class:`NotOpenError` where a range has few rows and many."""
+    if e.target.broadcast_operand and product.m < _BEGIN_OF_MANY:
+        raise NotOpenError("few rows of low-bit weights beside many")
 
 
 def _emit(e: Emitter, prim: p.CompressedMatMul, product: Product, few: bool, group: int) -> None:
@@ -179,4 +210,4 @@ def few_tile(target: Target, m: int) -> tuple[int, int]:
     return min(range(1, min(room, len(costs)) + 1), key=lambda rows: (cost(rows), -rows)), VECTORS
 
 
-__all__ = ["few_tile", "most_few", "packed"]
+__all__ = ["emit_halves", "few_tile", "most_few", "packed"]

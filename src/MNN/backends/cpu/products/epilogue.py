@@ -19,6 +19,8 @@ OPERAND_KINDS = ("n", "mn", "m", "1")
 """How a product's epilogue reads an operand: along columns, per element, along rows, or one number."""
 ALONG_COLUMNS = ("n", "mn")
 """Kinds that vary along columns."""
+SUM = "sum"
+"""An operand that is a sum, too, of other columns: some kernels have both at hand."""
 _SHORT = 8
 """Bodies of at most so many instructions are emitted once per register of a tile, longer ones once per tile."""
 
@@ -60,7 +62,8 @@ def check_epilogue(body: Body | None, operands: Sequence[str], sums: DType, out:
 
 def operand_slots(operands: Sequence[str]) -> list[str]:
     """The slots of an epilogue's operands: each one's address, and a table of rows where it has rows."""
-    return [s for i, kind in enumerate(operands) for s in (f"op{i}", *([f"rows{i}"] if kind in ("m", "mn") else []))]
+    given = [(i, kind) for i, kind in enumerate(operands) if kind != SUM]
+    return [s for i, kind in given for s in (f"op{i}", *([f"rows{i}"] if kind in ("m", "mn") else []))]
 
 
 def operand_bytes(
@@ -73,7 +76,8 @@ def operand_bytes(
     assert body is not None
     sizes = {"n": n, "mn": m * n, "m": m, "1": 1}
     dtypes = body.args[1:]
-    return {f"op{i}": starts[i].size * sizes[kind] * dtypes[i].size for i, kind in enumerate(kinds)}
+    given = [(i, kind) for i, kind in enumerate(kinds) if kind != SUM]
+    return {f"op{i}": starts[i].size * sizes[kind] * dtypes[i].size for i, kind in given}
 
 
 def added_first(body: Body | None, kinds: Sequence[str], sums: DType = DType.F32) -> int | None:

@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.element import Tail, make_tail, storage_type
 from MNN.backends.cpu.lang.module import I32, I64, Kernel, Type, Value
-from MNN.backends.cpu.products.epilogue import Epilogue, added_first, masks_work
+from MNN.backends.cpu.products.epilogue import ALONG_COLUMNS, SUM, Epilogue, added_first, masks_work
 from MNN.backends.cpu.products.packed_bytes import pack_bytes, packs_bytes, saturated_end
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
@@ -106,7 +106,7 @@ class TileStore:
             pointer, type_ = self.ops[i], storage_type(dtype)
             if kind in ("m", "mn"):
                 pointer = b.gep(pointer, type_, b.load(I32, b.gep(k.pointer(f"rows{i}"), I32, row)))
-            if kind in ("n", "mn"):
+            if kind in ALONG_COLUMNS:
                 pointer = b.gep(pointer, type_, self.column)
             self.op_rows.append(pointer)
 
@@ -143,7 +143,7 @@ class TileStore:
             if i == self.added:  # there already; nothing changes when -0 is added
                 args.append(self.b.splat(self.b.const(self.acc.element, -0.0 if dtype.is_float else 0), lanes))
                 continue
-            moves = kind in ("n", "mn")
+            moves = kind in (*ALONG_COLUMNS, SUM)
             args.append(epilogue.load(pointer, dtype, column if moves else None, lanes, tail))
         return args
 

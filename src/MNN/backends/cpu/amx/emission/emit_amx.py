@@ -18,6 +18,7 @@ from MNN.backends.cpu.amx.cost import (
     STRETCH,
     Plan,
     ask_ahead,
+    asks_results,
     grouping,
     is_tall,
     panel_bytes,
@@ -114,8 +115,8 @@ def amx_candidates(
     ):
         return []
     parted = a.dtype is DType.BF16X2
-    half = e.precision == "high" and a.dtype is DType.F32 and right.in_fp16 and splits_in_fp16(e.target)
-    one = right.bytes or a.dtype is DType.BF16 or (a.dtype is DType.F32 and right.may_round)
+    half = e.precision == "high" and a.dtype is DType.F32 and splits_in_fp16(e.target)
+    one = right.bytes or a.dtype is DType.BF16
     parts = 1 if one else 2 if parted or half else _PARTS[e.precision]
     lines = None if bytes_ is None else bytes_.lines
     alone = lines is not None
@@ -305,7 +306,7 @@ class _Job:
         types = (a.dtype, c.dtype, self.parts, epilogue.body, epilogue.kinds)
         moved = layout.moves is not None
         traits = (overlap, moved, layout.direct, layout.lines, groups.passing, layout.tall, w24, self.half)
-        asks = self.right.fills_caches and not layout.tall and c.dtype is not DType.BF16X2
+        asks = asks_results(e.target, c.dtype, product.m * n_batch * n) and not layout.tall
         family = ("AMX", *types, *traits, self.right.bytes, asks)
         ahead = ask_ahead(groups.lines, steps, e.pool.kept_choices.made(family), e.spare * e.threads)
         e.pool.kept_choices.make(family, ahead)

@@ -8,7 +8,7 @@ import numpy as np
 
 from MNN.backends.base.candidates import Candidate
 from MNN.backends.base.program import Ref
-from MNN.backends.cpu.amx.cost import PANEL, Plan, ask_ahead, grouping, panel_bytes, plan_rows
+from MNN.backends.cpu.amx.cost import PANEL, Plan, ask_ahead, asks_results, grouping, panel_bytes, plan_rows
 from MNN.backends.cpu.amx.emission.emit_weights import Right
 from MNN.backends.cpu.amx.layout import DEPTH, Layout, rows_layout
 from MNN.backends.cpu.amx.open_rows import AmxOpenSpec
@@ -17,7 +17,6 @@ from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.products.operand_access import batch_starts
 from MNN.backends.cpu.products.product import Product
 from MNN.compiler.open.errors import NotOpenError
-from MNN.ir.dtype import DType
 from MNN.ir.traced import room_of
 
 _ENOUGH_ROWS = 1024
@@ -60,7 +59,7 @@ class OpenRows:
         steps = room_of(n_batch) * blocks * layout.pairs * -(-room_of(n) // PANEL) * layout.n_steps
         types = (a.dtype, c.dtype, self.parts, epilogue.body, epilogue.kinds)
         overlap = epilogue.body is not None
-        asks = self.right.fills_caches and c.dtype is not DType.BF16X2
+        asks = asks_results(e.target, c.dtype, room_of(m) * room_of(n) * room_of(n_batch))
         family = ("AMX open", *types, groups.passing, w24, self.half, asks)
         ahead = ask_ahead(groups.lines, steps, e.pool.kept_choices.made(family), e.spare * e.threads)
         e.pool.kept_choices.make(family, ahead)

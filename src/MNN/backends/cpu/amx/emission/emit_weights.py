@@ -65,21 +65,6 @@ class Right:
         """Where it lies, if it is computed."""
         return [] if self.tensor.const is not None else [e.place(self.tensor)]
 
-    @property
-    def in_fp16(self) -> bool:
-        """Whether its parts may be fp16."""
-        return True
-
-    @property
-    def may_round(self) -> bool:
-        """Whether both sides may be rounded to one part."""
-        return False
-
-    @property
-    def fills_caches(self) -> bool:
-        """Whether so much passes through the caches in each run that results are stored to none of them."""
-        return False
-
     def w24(self, e: Emitter, layout: Layout, parts: int) -> bool:
         """Whether second parts of weights are bytes: where they come from memory for few rows. Other sizes of the same
         product keep to it."""

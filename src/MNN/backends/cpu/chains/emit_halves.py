@@ -1,0 +1,82 @@
+"""A product with weights in few bits of which the two halves are joined, as in gated layers (``silu(gate) * up``).
+
+Both sums are at hand together where a kernel takes columns of each half side by side, so that neither goes through
+memory: of 509 rows and 9,728 columns, 20 MB are then neither written nor read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from MNN.backends.cpu.emission.emitter import Emitter
+from MNN.backends.cpu.lowbit import emit_lowbit
+from MNN.compiler.bodies import fused_body, is_literal
+from MNN.compiler.fuse import Group
+from MNN.ir import prims as p
+from MNN.ir.dtype import DType
+from MNN.ir.prims import Prim, Tensor
+
+
+@dataclass(frozen=True)
+class Halves:
+    """The product's group, and the maps that join its halves ``first`` and ``second``."""
+
+    product: Group
+    joining: Group
+    first: Tensor
+    second: Tensor
+
+
+def find_halves(groups: Sequence[Group], uses: Mapping[Tensor, list[Prim]], outputs: Sequence[Tensor]) -> list[Halves]:
+    """Every map of both halves of a product that nothing else looks into, and of nothing besides."""
+    alone = {id(g.root): g for g in groups if g.kind == "single" and isinstance(g.root, p.CompressedMatMul)}
+    kept = {id(t) for t in outputs}
+    found = []
+    for group in groups if alone else ():
+        halves = _joined_by(group, alone, uses, kept) if group.kind == "map" and group.anchor is None else None
+        if halves is not None:
+            found.append(halves)
+    return found
+
+
+def _joined_by(
+    group: Group, alone: Mapping[int, Group], uses: Mapping[Tensor, list[Prim]], kept: set[int]
+) -> Halves | None:
+    parts = [t for t in group.inputs() if not is_literal(t)]
+    if len(parts) != 2 or group.is_several:
+        return None
+    slices = [t.producer for t in parts]
+    if not all(isinstance(q, p.Slice) and set(q.steps) == {1} for q in slices):
+        return None
+    first, second = sorted(parts, key=lambda t: t.producer.starts[-1])  # type: ignore[union-attr]
+    source = first.producer.inputs[0]  # type: ignore[union-attr]
+    home = alone.get(id(source.producer))
+    n = group.shape[-1]
+    wanted = [(0,) * source.rank, (*(0,) * (source.rank - 1), n)]
+    if (
+        home is None
+        or [tuple(t.producer.starts) for t in (first, second)] != wanted  # type: ignore[union-attr]
+        or {first.shape, second.shape} != {group.shape}
+        or source.shape != (*group.shape[:-1], 2 * n)
+        or second.producer.inputs[0] is not source  # type: ignore[union-attr]
+        or {id(t) for t in (source, first, second)} & kept
+    ):
+        return None
+    members = {id(q) for q in group.prims}
+    inside = all(id(user) in members for t in (first, second) for user in uses[t])
+    return Halves(home, group, first, second) if inside and len(uses[source]) == 2 else None
+
+
+def emit_halves(e: Emitter, found: Halves, emit_group: Callable[[Group], None]) -> None:
+    """Both groups at once where there is a way, else one after the other."""
+    prim, out = found.product.root, found.joining.root.outputs[0]
+    assert isinstance(prim, p.CompressedMatMul)
+    sums = [found.first, found.second]
+    body = fused_body(found.joining.prims, sums, [out], dict.fromkeys(sums, DType.F32))
+    if not emit_lowbit.emit_halves(e, prim, out, body):
+        emit_group(found.product)
+        emit_group(found.joining)
+
+
+__all__ = ["Halves", "emit_halves", "find_halves"]
