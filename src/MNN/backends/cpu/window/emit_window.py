@@ -144,8 +144,8 @@ def _row_axis(kernel: st.Ints) -> int:
 
 def line_order(outer: st.Ints, kernel: st.Ints) -> list[int]:
     """The order of the ``outer`` spatial axes (all but the last) in which lines are made, the outermost first."""
-    walk, row = list(range(len(outer))), _row_axis(kernel)
-    if any(kernel[a] > 1 for a in walk if a != row):
+    walk = list(range(len(outer)))
+    if any(kernel[a] > 1 for a in walk[:-1]):
         # what lies between two uses of a line of the input is least along the axis with fewest windows
         walk.sort(key=lambda a: -room_of(outer[a]) / kernel[a])
     return walk
