@@ -131,3 +131,18 @@ def test_when_rows_are_many() -> None:
     wide = named_target("avx512")
     assert many_rows(wide, (14, 2), 12544, 64)
     assert not many_rows(dataclasses.replace(wide, fetches_ahead=True), (14, 2), 12544, 64)
+
+
+@pytest.mark.parametrize("name", ["avx512", "avx2"])
+def test_results_of_shallow_products_stay_in_the_first_level_cache(name: str) -> None:
+    """Lines of which every panel writes a part; not where one panel has all columns, or all fits the second level."""
+    target = named_target(name)
+    tile = (4, 2)
+    nr = tile[1] * target.lanes(DType.F32)
+    m = target.l2_bytes // 16
+    for n, k in ((3 * nr + 5, 4), (5 * nr, 24)):
+        mb, nb, _ = choose_blocks(target, m, n, k, 1, tile)
+        assert mb * (n + k) * 4 <= max(target.l1_bytes, 4 * tile[0] * (n + k) * 4)
+        assert nb >= n
+    assert choose_blocks(target, m, nr, 4, 1, tile)[0] > 1000
+    assert choose_blocks(target, 100, 3 * nr, 4, 1, tile)[0] == 100

@@ -42,8 +42,9 @@ again, from rows that lie less conveniently (289 rows, depth 768, 192 columns: 1
 12 % slower); the limit between these is estimated."""
 _CUT = 2.0
 """What elements of joined rows cost, compared with others: they are copied in short runs."""
-_EPILOGUE = 2.5
-"""Cycles for a vector of results."""
+_EPILOGUE = {1: 2.5, 2: 9.0, 3: 9.0}
+"""Cycles for a vector of results, by parts: those in f32 go through memory twice. (With 2.5 cycles, sums of up to 64
+numbers took 1.3 to 1.5 times as long as estimated, beside longer sums: 200 products of seven networks.)"""
 _MEMORY_BYTES_PER_CYCLE = 10.0
 _SHARED_BYTES_PER_CYCLE = 6.0
 """What each of several threads gets."""
@@ -209,7 +210,7 @@ def block_cycles(
     columns = -(-n // ROWS)
     products = len(PRODUCTS[parts]) * tiles * columns * n_steps
     pairs = -(-tiles // 2) * -(-columns // 2)
-    compute = products * _PRODUCT[parts] + pairs * _PAIR + brought * _CONVERT[parts] + m * n / 16 * _EPILOGUE
+    compute = products * _PRODUCT[parts] + pairs * _PAIR + brought * _CONVERT[parts] + m * n / 16 * _EPILOGUE[parts]
     memory = _right_bytes(n, n_steps, parts) * reads / rate
     return max(compute, memory) + 0.1 * compute + _NOT_HIDDEN * min(compute, memory)
 

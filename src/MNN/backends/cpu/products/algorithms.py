@@ -93,6 +93,12 @@ def plain_ways() -> Iterator[list[Cycles]]:
         _asked.reset(token)
 
 
+def only_asked() -> bool:
+    """Whether candidates are asked for what they would take alone, as in :func:`plain_ways`: where the product stands
+    beside them it does not matter."""
+    return _asked.get() is not None
+
+
 def candidates(e: Emitter, work: Contraction, settled: str, parts: bool = False) -> list[Candidate]:
     """The candidates of all ways (with ``parts`` of those that take them), or where an algorithm is ``settled`` and
     still possible that one alone; see :func:`plain_ways`."""
@@ -113,4 +119,12 @@ def candidates(e: Emitter, work: Contraction, settled: str, parts: bool = False)
     return [c for one in algorithms for c in one.make(e, work, settled)]
 
 
-__all__ = ["Contraction", "ContractionAlgorithm", "Cycles", "candidates", "contraction_algorithm", "plain_ways"]
+__all__ = [
+    "Contraction",
+    "ContractionAlgorithm",
+    "Cycles",
+    "candidates",
+    "contraction_algorithm",
+    "only_asked",
+    "plain_ways",
+]

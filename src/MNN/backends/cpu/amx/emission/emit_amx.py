@@ -46,7 +46,7 @@ from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.amx.tiles import ROWS, has_tiles
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.math.scalar_code import body_cost
-from MNN.backends.cpu.products.algorithms import Contraction, contraction_algorithm
+from MNN.backends.cpu.products.algorithms import Contraction, contraction_algorithm, only_asked
 from MNN.backends.cpu.products.emit_epilogue import Epilogue
 from MNN.backends.cpu.products.geometry import Window
 from MNN.backends.cpu.products.operand_access import OperandAccess, batch_starts
@@ -106,7 +106,7 @@ def amx_candidates(
         tensor, a = right.tensor, product.a
     if (
         not available(e.target)
-        or any(p.buffer.nbytes == 0 for p in places)  # memory within a chain, whose stages are vector kernels
+        or (not only_asked() and any(p.buffer.nbytes == 0 for p in places))  # within a chain: of vector kernels
         or (bytes_ is None and a.dtype not in (DType.F32, DType.BF16, DType.BF16X2))
         or (bytes_ is None and tensor.dtype not in (DType.F32, DType.BF16))
         or room_of(product.n) < LEAST_COLUMNS
