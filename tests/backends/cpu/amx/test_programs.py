@@ -338,7 +338,7 @@ def test_products_before_logarithms_are_exact(ends: str) -> None:
 def test_chains_are_weighed_against_tiles() -> None:
     """In bf16 a chain of vector kernels is far behind tiles; what these take counts although no chain holds them."""
     rng = np.random.default_rng(5)
-    x = rng.normal(size=(1, 16, 56, 56)).astype(np.float32)
+    x = rng.normal(size=(1, 16, 112, 112)).astype(np.float32)
     wide, deep, back = (
         (rng.normal(size=shape) / np.sqrt(shape[1] * shape[2] ** 2)).astype(np.float32)
         for shape in ((96, 16, 1, 1), (96, 1, 3, 3), (24, 96, 1, 1))
@@ -346,7 +346,7 @@ def test_chains_are_weighed_against_tiles() -> None:
 
     def build(b: Builder, x: Tensor) -> Tensor:
         y = b.conv(x, b.const(wide), (1, 1), (1, 1), 1, (0, 0, 0, 0))
-        y = b.conv(y, b.const(deep), (1, 1), (1, 1), 96, (1, 1, 1, 1))
+        y = b.conv(y, b.const(deep), (2, 2), (1, 1), 96, (1, 1, 1, 1))
         return b.conv(y, b.const(back), (1, 1), (1, 1), 1, (0, 0, 0, 0))
 
     program = run(build, x, precision="low")
