@@ -87,7 +87,7 @@ def _put_archive(kind: str) -> Callable[[bytes, str], object]:
             packed = io.BytesIO()
             with zipfile.ZipFile(packed, "w") as target:
                 for name, content in dict(zip(fields[::2], fields[1::2], strict=False)).items():
-                    target.writestr(name.decode("latin1").split("\0")[0] or "part", content)
+                    target.writestr(name.decode("latin1").split("\0")[0][:1000] or "part", content)
             data = packed.getvalue()
         return attempt(data, kind, way)
 
