@@ -39,8 +39,11 @@ REFUSED = {
     "gemma2": "cap its scores", "phi3": "depend on the length", "internlm3": "depend on the length",
     "internlm2": "depend on the length",
     **dict.fromkeys(
-        ("qwen2_moe", "qwen3_moe", "mixtral", "olmoe", "granitemoe", "deepseek_v2", "deepseek_v3"), "RoutedMatMul"
+        ("qwen2_moe", "qwen3_moe", "mixtral", "olmoe", "granitemoe", "deepseek_v2", "deepseek_v3", "glm4_moe"),
+        "RoutedMatMul",
     ),
+    **dict.fromkeys(("gpt2", "gpt_bigcode", "opt"), "tables other than that of the tokens"),
+    **dict.fromkeys(("gpt_oss", "bloom", "mpt"), "neither ALiBi nor sinks"),
 }  # fmt: skip
 """Families whose first recorded model has something that the official engine has no form for."""
 
