@@ -100,13 +100,14 @@ def amx_candidates(
     """
     tensor, a = right.tensor, product.a
     places = [side.place for side in product.sides] + right.places(e)
+    within = any(p.buffer.nbytes == 0 for p in places)  # memory of a chain; measured: in f32 it is better not compared
     bytes_ = of_bytes(e, product, right, window) if a.dtype in BYTES else None
     if bytes_ is not None:
         product, right, window = bytes_.product, bytes_.right, bytes_.window
         tensor, a = right.tensor, product.a
     if (
         not available(e.target)
-        or (not only_asked() and any(p.buffer.nbytes == 0 for p in places))  # within a chain: of vector kernels
+        or (within and not (only_asked() and a.dtype is DType.BF16))  # stages are vector kernels
         or (bytes_ is None and a.dtype not in (DType.F32, DType.BF16, DType.BF16X2))
         or (bytes_ is None and tensor.dtype not in (DType.F32, DType.BF16))
         or room_of(product.n) < LEAST_COLUMNS
