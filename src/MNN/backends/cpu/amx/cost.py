@@ -43,8 +43,8 @@ again, from rows that lie less conveniently (289 rows, depth 768, 192 columns: 1
 _CUT = 2.0
 """What elements of joined rows cost, compared with others: they are copied in short runs."""
 _EPILOGUE = {1: 2.5, 2: 2.5, 3: 9.0}
-"""Cycles for a vector of results, by parts. (With 2.5 cycles for three, sums of up to 64 numbers took 1.3 to 1.5 times as
-long as estimated, beside longer sums. With 9 for two a MobileNetV2 lost a fifth.)"""
+"""Cycles for a vector of results, by parts. (With 2.5 cycles for three, sums of up to 64 numbers took 1.3 to 1.5 times
+as long as estimated, beside longer sums. With 9 for two a MobileNetV2 lost a fifth.)"""
 _MEMORY_BYTES_PER_CYCLE = 10.0
 _SHARED_BYTES_PER_CYCLE = 6.0
 """What each of several threads gets."""
