@@ -33,7 +33,7 @@ class ScriptedDecoder(PagedDecoder):
 
     def __init__(self, pause: float, pages: int) -> None:
         self.pause, self.max_length, self.cache = pause, None, CacheForm(pages=pages, entries=pages)
-        self.model: Any = types.SimpleNamespace(state=None)
+        self.model: Any = types.SimpleNamespace(state=None, outputs=())
         self.pools, self._windows, self._states = [PagePool(pages)], [0], [[]]
         self._told, self._switch = False, 0
         self.steps: list[list[int]] = []

@@ -81,8 +81,7 @@ class StripTiles(TileStore):
         own = [kind != SUM for kind in self.kinds]
         self.c, self.ops = k.pointer("c"), [k.pointer(f"op{i}") if o else self.sums for i, o in enumerate(own)]
         several = b.icmp("slt", self.chunk, self.steps)
-        across = b.select(several, b.udiv(mb, STRIP) * SUMS, 0)
-        """Bytes of sums from panel to panel."""
+        across = b.select(several, b.udiv(mb, STRIP) * SUMS, 0)  # bytes of sums from panel to panel
         with self.tiles.configured(), b.loop(k.begin, k.end) as block:
             part = b.udiv(block.index, n_blocks)
             n0, m0 = (block.index - part * n_blocks) * nb, part * mb
