@@ -25,6 +25,8 @@ FOUND = (
     "CONV_2D quantised",
     "Pooling",
     "IRFFT",
+    "SpaceToBatchND",
+    "BatchToSpaceND",
 )
 """Families that were wrong once are judged whole."""
 LEAST = {"torch": 1.0, "loops": 1.0, "keras": 1.0, "tensorflow": 0.95, "tflite": 0.85, "caffe": 0.8, "ncnn": 0.95}

@@ -333,46 +333,6 @@ def band_part(e: Exporter, node: Node) -> str:
     return out if out != e.input(node, 0) else e.op("Identity", out)
 
 
-@exports("SpaceToDepth", "DepthToSpace")
-def blocks(e: Exporter, node: Node) -> str:
-    mode, size = e.text(node, "mode"), e.integer(node, "blockSize")
-    if node.op == "DepthToSpace":
-        return e.op(node.op, e.input(node, 0), blocksize=size, mode=mode)
-    plain = e.op(node.op, e.input(node, 0), blocksize=size)
-    if mode == "DCR":
-        return plain
-    x = e.required(node, 0)
-    channels = None if x.shape is None else x.shape[1]
-    if not isinstance(channels, int):
-        raise e.unsupported(node, "blocks of this order with an unknown number of channels")
-    order = np.arange(size * size * channels).reshape(size * size, channels).T.reshape(-1)
-    return e.op("Gather", plain, e.const(order), axis=1)
-
-
-@exports("SpaceToBatchND", "BatchToSpaceND")
-def batch_blocks(e: Exporter, node: Node) -> str:
-    """By way of channels: the samples' axis is put there and back."""
-    given = e.value(node, 1) is not None
-    block = e.ints(e.value(node, 1)) if given else e.list_of(node, "blockShape")
-    pads = e.ints(e.value(node, 2)) if given else e.list_of(node, "padding")
-    x = e.required(node, 0)
-    if block is None or pads is None or x.shape is None or not all(isinstance(d, int) for d in x.shape):
-        raise e.unsupported(node, "blocks between samples and space of open size")
-    block, pads = (block, pads) if len(block) == 2 else ([*block, 1], [*pads, 0, 0])
-    (p, q), (n, c, h, w) = block, (int(d) for d in x.shape)
-    if node.op == "SpaceToBatchND":
-        out = e.op("Pad", e.name(x), e.const([0, 0, pads[0], pads[2], 0, 0, pads[1], pads[3]]))
-        h, w = h + pads[0] + pads[1], w + pads[2] + pads[3]
-        out = e.op("Reshape", out, e.const([n, c, h // p, p, w // q, q]))
-        out = e.op("Transpose", out, perm=[3, 5, 0, 1, 2, 4])
-        return e.op("Reshape", out, e.const([p * q * n, c, h // p, w // q]))
-    out = e.op("Reshape", e.name(x), e.const([p, q, n // (p * q), c, h, w]))
-    out = e.op("Transpose", out, perm=[2, 3, 4, 0, 5, 1])
-    out = e.op("Reshape", out, e.const([n // (p * q), c, h * p, w * q]))
-    ends = [h * p - pads[1], w * q - pads[3]]
-    return e.op("Slice", out, e.const([pads[0], pads[2]]), e.const(ends), e.const([2, 3]))
-
-
 def flat_places(e: Exporter, value: Value) -> str:
     """Places as i64."""
     return e.name(value) if value.dtype in (DType.I64, DType.I32) else e.cast(e.name(value), DType.I64)
