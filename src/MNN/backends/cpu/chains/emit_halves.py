@@ -43,23 +43,20 @@ def find_halves(groups: Sequence[Group], uses: Mapping[Tensor, list[Prim]], outp
 def _joined_by(
     group: Group, alone: Mapping[int, Group], uses: Mapping[Tensor, list[Prim]], kept: set[int]
 ) -> Halves | None:
-    parts = [t for t in group.inputs() if not is_literal(t)]
-    if len(parts) != 2 or group.is_several:
+    slices = [t.producer for t in group.inputs() if not is_literal(t)]
+    cuts = [q for q in slices if isinstance(q, p.Slice) and set(q.steps) == {1}]
+    if len(slices) != 2 or len(cuts) != 2 or group.is_several:
         return None
-    slices = [t.producer for t in parts]
-    if not all(isinstance(q, p.Slice) and set(q.steps) == {1} for q in slices):
-        return None
-    first, second = sorted(parts, key=lambda t: t.producer.starts[-1])  # type: ignore[union-attr]
-    source = first.producer.inputs[0]  # type: ignore[union-attr]
+    cuts.sort(key=lambda q: q.starts[-1])
+    source, (first, second) = cuts[0].inputs[0], [q.outputs[0] for q in cuts]
     home = alone.get(id(source.producer))
-    n = group.shape[-1]
-    wanted = [(0,) * source.rank, (*(0,) * (source.rank - 1), n)]
+    n, front = group.shape[-1], (0,) * (source.rank - 1)
     if (
         home is None
-        or [tuple(t.producer.starts) for t in (first, second)] != wanted  # type: ignore[union-attr]
+        or [tuple(q.starts) for q in cuts] != [(*front, 0), (*front, n)]
         or {first.shape, second.shape} != {group.shape}
         or source.shape != (*group.shape[:-1], 2 * n)
-        or second.producer.inputs[0] is not source  # type: ignore[union-attr]
+        or cuts[1].inputs[0] is not source
         or {id(t) for t in (source, first, second)} & kept
     ):
         return None

@@ -81,7 +81,7 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     ways = [Candidate(name, cycles, lambda: _emit(e, prim, product, few, 1 if few else group))]
     row_bits = FEWEST_ROW_BITS if e.precision == "low" else prim.row_bits
     layout, weights = packed(e, prim.inputs[1:], prim.width, k)
-    if (many or product.m > _END_OF_FEW) and emit_strips.possible(e, layout, k):
+    if _takes_strips(e, product.m, layout, k):
         ways.append(emit_strips.candidate(e, product, layout, weights, row_bits > 0))
     if row_bits or (prim.finite_rows and e.precision == "normal"):
         parts = emit_int8.parts_of(e.target, layout, m, row_bits)
@@ -94,16 +94,17 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
 def emit_halves(e: Emitter, prim: p.CompressedMatMul, out: Tensor, body: Body) -> bool:
     """``out`` ``[..., N]``, of ``body(product[..., :N], product[..., N:])`` alone, where matrix units take the rows;
     False where this way is not for them."""
-    product = _product(e, prim, out)
-    n, k, m = product.n, product.k, room_of(product.m)
-    layout, weights = packed(e, prim.inputs[1:], prim.width, k)
-    many = m > most_few(e.target)
-    if n % emit_strips.LANES or not (many or product.m > _END_OF_FEW) or not emit_strips.possible(e, layout, k):
+    m, n, k = elements(out.shape[:-1]), out.shape[-1], prim.inputs[0].shape[-1]
+    if n % emit_strips.LANES or not amx.available(e.target):
         return False
-    if many:
+    layout, weights = packed(e, prim.inputs[1:], prim.width, k)
+    if not _takes_strips(e, m, layout, k):
+        return False
+    product = _product(e, prim, out)
+    if room_of(m) > most_few(e.target):
         _check_rows(e, product)
     way = emit_strips.candidate(e, product, layout, weights, prim.row_bits > 0, body)
-    e.choose(f"compressed halves {prim.width} {m} x {n} x {k} {e.options.precision}", [way])
+    e.choose(f"compressed halves {prim.width} {room_of(m)} x {n} x {k} {e.options.precision}", [way])
     return store_back(e, out, product.c.place)
 
 
@@ -119,6 +120,11 @@ def _product(e: Emitter, prim: p.CompressedMatMul, out: Tensor) -> Product:
     rows = [e.grid(out.shape[:-1], place.strides[:-1]) for place in (source, result)]
     left, into = OperandAccess(source, x.dtype, rows[0], here), OperandAccess(result, out.dtype, rows[1], here)
     return Product(left, into, Epilogue(), e.grid((), ()), k, n, elements(out.shape[:-1]), 1)
+
+
+def _takes_strips(e: Emitter, m: int, layout: Layout, k: int) -> bool:
+    """Whether so many rows are for matrix units."""
+    return (room_of(m) > most_few(e.target) or m > _END_OF_FEW) and emit_strips.possible(e, layout, k)
 
 
 def _check_rows(e: Emitter, product: Product) -> None:
