@@ -43,6 +43,15 @@ class Drafter(Protocol):
         ...
 
 
+@runtime_checkable
+class TextDrafter(Drafter, Protocol):
+    """One that looks at what the model that checks has read, too."""
+
+    def propose_behind(self, text: Text, tokens: Sequence[int], count: int, options: SamplingOptions) -> Draft:
+        """As :meth:`propose`; ``text``: what was read of ``tokens``."""
+        ...
+
+
 class Drafting:
     """The drafts of one answer: as long as they are taken, the next is longer; where less than half of one is, it is
     shorter by half, and where nothing is, answers go on without for a while. Nothing depends on the time that anything
@@ -59,11 +68,9 @@ class Drafting:
         return self.ask(tokens, count, text) if count else Draft()
 
     def ask(self, tokens: Sequence[int], count: int, text: Text | None) -> Draft:
-        """A draft of at most ``count`` tokens; heads look at the ``text`` (a method ``propose_behind``)."""
-        behind = getattr(self.drafter, "propose_behind", None)
-        if behind is not None and text is not None:
-            found: Draft = behind(text, tokens, count, self.options)
-            return found
+        """A draft of at most ``count`` tokens."""
+        if text is not None and isinstance(self.drafter, TextDrafter):
+            return self.drafter.propose_behind(text, tokens, count, self.options)
         return self.drafter.propose(tokens, count, self.options)
 
     def wanted(self, room: int) -> int:
@@ -93,4 +100,4 @@ class Drafting:
             self._wait, self._pause = self._pause, min(2 * self._pause, MOST)
 
 
-__all__ = ["FIRST", "MOST", "Array", "Draft", "Drafter", "Drafting"]
+__all__ = ["FIRST", "MOST", "Array", "Draft", "Drafter", "Drafting", "TextDrafter"]
