@@ -4,21 +4,56 @@
     for piece in llm.stream("What is the capital of France?"):
         print(piece, end="")
 
-PyMNN's names are here too: ``create``, ``Llm``, ``Context``, ``LlmStatus``.
+PyMNN's names are here too: ``create``, ``Llm``, ``Context``, ``LlmStatus``. Parts are imported when first used:
+most programs need few of them.
 """
 
 from __future__ import annotations
 
-from MNN.llm.answer import Answer, Cost
-from MNN.llm.beams import Beam
-from MNN.llm.embedder import Embedder, load_embedder
-from MNN.llm.hub import download
-from MNN.llm.language_model import LanguageModel, load
-from MNN.llm.perplexity import Perplexity, perplexity
-from MNN.llm.pymnn import Context, Llm, LlmStatus, create
-from MNN.llm.reranker import Ranked, Reranker, load_reranker
-from MNN.llm.sampling import SamplingOptions
-from MNN.llm.tuning import AdaptedModel, load_adapted
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from MNN.absent import absent
+
+if TYPE_CHECKING:
+    from MNN.llm.answer import Answer, Cost
+    from MNN.llm.beams import Beam
+    from MNN.llm.embedder import Embedder, load_embedder
+    from MNN.llm.hub import download
+    from MNN.llm.language_model import LanguageModel, load
+    from MNN.llm.perplexity import Perplexity, perplexity
+    from MNN.llm.pymnn import Context, Llm, LlmStatus, create
+    from MNN.llm.reranker import Ranked, Reranker, load_reranker
+    from MNN.llm.sampling import SamplingOptions
+    from MNN.llm.tuning import AdaptedModel, load_adapted
+
+_FROM = {
+    "answer": ("Answer", "Cost"),
+    "beams": ("Beam",),
+    "embedder": ("Embedder", "load_embedder"),
+    "hub": ("download",),
+    "language_model": ("LanguageModel", "load"),
+    "perplexity": ("Perplexity", "perplexity"),
+    "pymnn": ("Context", "Llm", "LlmStatus", "create"),
+    "reranker": ("Ranked", "Reranker", "load_reranker"),
+    "sampling": ("SamplingOptions",),
+    "tuning": ("AdaptedModel", "load_adapted"),
+}
+_WHERE = {name: f"MNN.llm.{module}" for module, names in _FROM.items() for name in names}
+
+if not TYPE_CHECKING:  # names that are not here are errors for type checkers
+
+    def __getattr__(name: str) -> Any:
+        if name not in _WHERE:
+            raise absent("MNN.llm", name, ())
+        value = getattr(importlib.import_module(_WHERE[name]), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_WHERE})
+
 
 __all__ = [
     "AdaptedModel", "Answer", "Beam", "Context", "Cost", "Embedder", "LanguageModel", "Llm", "LlmStatus", "Perplexity",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,8 +14,16 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.quant import QuantizedArray
 from MNN.ir.shape import Shape, static
-from MNN.ops.core.base import traits
-from MNN.ops.inference.infer import ShapeInference
+
+if TYPE_CHECKING:
+    from MNN.ops.inference.infer import ShapeInference
+
+
+def _shape_inference() -> ShapeInference:
+    """Imported where a graph is built: families of language models are known before that, often without it."""
+    from MNN.ops.inference.infer import ShapeInference
+
+    return ShapeInference()
 
 
 @dataclass
@@ -23,7 +32,7 @@ class ModelState:
 
     taken: set[str] = field(default_factory=set)
     report: Report = field(default_factory=Report)
-    shape_inference: ShapeInference = field(default_factory=ShapeInference)
+    shape_inference: ShapeInference = field(default_factory=_shape_inference)
     lists: set[Value] = field(default_factory=set)
     """Values that are sequences."""
     _counts: dict[str, int] = field(default_factory=dict)
@@ -99,6 +108,8 @@ class GraphBuilder:
         return made
 
     def _track_lists(self, node: Node) -> None:
+        from MNN.ops.core.base import traits
+
         passing = node.op == "Identity" and any(v in self.model.lists for v in node.inputs)
         if passing or traits(node).gives_sequence:
             self.model.lists.update(node.outputs)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from MNN.errors import FormatError, MNNError, UnsupportedError
-from MNN.frontends.mnn.read import load
 from MNN.ir.graph import Graph
 from MNN.llm.engine.decoder import Decoder
 from MNN.llm.engine.loaded import row_bits_of
@@ -77,6 +76,8 @@ class OfficialFolder:
     def graph(self, row_bits: int) -> Graph:
         """The graph of the file; ``row_bits``: rows that low-bit weights are multiplied by may be rounded to so many,
         where these are not 0."""
+        from MNN.frontends.mnn.read import load  # not where a program is stored, nor for models of other forms
+
         return prepared(load(os.fspath(self.file)), row_bits, str(self.file))
 
     def decoder(

@@ -33,7 +33,7 @@ class _Vocabulary:
     def __init__(self, file: GGUF) -> None:
         self.file = file
         tokens = file.get(f"{PREFIX}tokens", list)
-        if not tokens or not all(isinstance(token, str) for token in tokens):
+        if set(map(type, tokens or ())) != {str}:
             raise FormatError(f"{file.path} has no {PREFIX}tokens; it holds no tokenizer")
         self.tokens: list[str] = tokens
         self.types = self._numbers("token_type", np.full(len(tokens), NORMAL)).astype(np.int64)
