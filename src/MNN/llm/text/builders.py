@@ -17,7 +17,7 @@ Added = tuple[str, bool]
 def byte_level(vocabulary: dict[str, int], merges: Sequence[tuple[str, str]], kind: Kind) -> Any:
     """Byte-pair encoding of bytes (GPT-2 and its heirs)."""
     tk = tokenizers()
-    core = tk.Tokenizer(_bpe(vocabulary, merges, ignore_merges=kind.whole_words))
+    core = tk.Tokenizer(bpe(vocabulary, merges, ignore_merges=kind.whole_words))
     if kind.composed:
         core.normalizer = tk.normalizers.NFC()
     steps = [tk.pre_tokenizers.Split(tk.Regex(pattern), behavior="isolated") for pattern in kind.steps]
@@ -27,7 +27,8 @@ def byte_level(vocabulary: dict[str, int], merges: Sequence[tuple[str, str]], ki
     return core
 
 
-def _bpe(vocabulary: dict[str, int], merges: Sequence[tuple[str, str]], **options: Any) -> Any:
+def bpe(vocabulary: dict[str, int], merges: Sequence[tuple[str, str]], **options: Any) -> Any:
+    """The model alone. FormatError where merges and tokens do not fit."""
     with refused("the tokenizer's merges and tokens do not fit each other"):
         return tokenizers().models.BPE(vocab=vocabulary, merges=list(merges), **options)
 
@@ -64,7 +65,7 @@ def piece_bpe(
     tk = tokenizers()
     whole = tuple(isolated)
     options = {"unk_token": unknown, "fuse_unk": True, "byte_fallback": byte_fallback}
-    core = tk.Tokenizer(_bpe(vocabulary, merges, **options, ignore_merges=bool(whole)))
+    core = tk.Tokenizer(bpe(vocabulary, merges, **options, ignore_merges=bool(whole)))
     _isolate(core, whole)
     return core
 

@@ -13,8 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from MNN.errors import FormatError, UnsupportedError
 from MNN.llm.files.mapped import JSON_LIMIT, map_file
+from MNN.llm.text import builders
+from MNN.llm.text.library import tokenizers
 from MNN.llm.text.special import SpecialTokens, stop_ids
 from MNN.llm.text.tokenizer import Tokenizer, core_from_json
 
@@ -23,6 +27,7 @@ _NESTING = 8
 _LIGATURE = 0xFB01
 """A character that tables of NFKC hold, and those of NFC and NFD do not."""
 STRING, BYTE, WORD = "string", "B", "I"
+_LENGTH, _NUMBER = struct.Struct("<H").unpack_from, struct.Struct("<I").unpack_from
 Fields = tuple[tuple[str, str], ...]
 _METASPACE: Fields = (("replacement", STRING), ("add_prefix_space", BYTE))
 BERT: Fields = (
@@ -116,23 +121,27 @@ class _Reader:
         stops, prefix = ids[counts[0] : counts[0] + counts[1]], ids[counts[0] + counts[1] :]
         found: dict[str, Any] = {"version": "1.0", "normalizer": self.part(NORMALIZERS, "normalizers")}
         found["pre_tokenizer"] = self.part(PRE_TOKENIZERS, "pretokenizers")
-        found["model"], byte_level = self.model()
+        model, byte_level = self.model()
+        found["model"] = model if isinstance(model, dict) else {"type": "BPE", "vocab": {}, "merges": []}
         found["decoder"] = self.part(DECODERS, "decoders")
         if byte_level:
             last = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
             parts = [part for part in (found["pre_tokenizer"], last) if part is not None]
             found["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": parts}
-        found["added_tokens"] = [self.added() for _ in range(self.count(9))]
+        added = [self.added() for _ in range(self.count(9))]
         template, end = self.text("I"), self.text()
         begin = ""
         if self.more():  # older files end here, or behind what follows
             self.take(1)
             begin = self.text() if self.more() else ""
-        found["post_processor"] = self.surrounding(found["added_tokens"], prefix)
+        found["post_processor"] = self.surrounding(added, prefix)
         core = core_from_json(json.dumps(found), str(self.path))
+        if not isinstance(model, dict):
+            core.model = model
+        core.add_tokens([tokenizers().AddedToken(**{k: v for k, v in token.items() if k != "id"}) for token in added])
         named = {"eos": core.token_to_id(end) if end else None, "bos": core.token_to_id(begin) if begin else None}
         texts = {f"{name}_token": text for name, text in (("eos", end), ("bos", begin)) if text}
-        known = {token["content"] for token in found["added_tokens"] if token["special"]}
+        known = {token["content"] for token in added if token["special"]}
         ends = stop_ids([*stops, named["eos"]], lambda text: core.token_to_id(text) if text in known else None)
         special = SpecialTokens(named["bos"], named["eos"], None, None, ends, texts)
         return Tokenizer(core, special, {"default": template} if template else {})
@@ -181,24 +190,43 @@ class _Reader:
             self.take(self.number("H"))
         return found
 
-    def model(self) -> tuple[dict[str, Any], bool]:
-        """The model, and whether it is of bytes though no pre-tokeniser says so."""
+    def vocabulary(self, size: int) -> dict[str, int]:
+        """Texts with their numbers; there are hundreds of thousands, so this is a tight loop."""
+        data, place, found = self.data, self.place, {}
+        try:
+            for _ in range(size):
+                after = place + 2 + _LENGTH(data, place)[0]
+                found[data[place + 2 : after].decode()] = _NUMBER(data, after)[0]
+                place = after + 4
+        except struct.error as error:
+            raise self.fail("it ends within its tokens") from error
+        except UnicodeDecodeError as error:
+            raise self.fail("a text is not in UTF-8") from error
+        self.place = place
+        return found
+
+    def model(self) -> tuple[dict[str, Any] | Any, bool]:
+        """The model, as ``tokenizer.json`` has it or made, and whether it is of bytes though no pre-tokeniser says
+        so."""
         kind = self.number("B")
         if kind == 0:
             size = self.count(6)
             fallback, byte_level, merges = self.number("B"), self.number("B"), self.count(12)
-            vocab = {self.text(): self.number("I") for _ in range(size)}
+            vocab = self.vocabulary(size)
             texts = {number: text for text, number in vocab.items()}
-            triples = sorted(struct.iter_unpack("<III", self.take(12 * merges)), key=lambda t: t[2])
-            if any(left not in texts or right not in texts for left, right, _ in triples):
-                raise self.fail("it merges tokens that it does not have")
-            pairs = [[texts[left], texts[right]] for left, right, _ in triples]
-            return {"type": "BPE", "vocab": vocab, "merges": pairs, "byte_fallback": bool(fallback)}, bool(byte_level)
+            triples = np.frombuffer(self.take(12 * merges), "<u4").reshape(merges, 3)
+            triples = triples[np.argsort(triples[:, 2], kind="stable")]
+            try:
+                lefts, rights = ([texts[number] for number in triples[:, side].tolist()] for side in (0, 1))
+            except KeyError as error:
+                raise self.fail("it merges tokens that it does not have") from error
+            pairs = list(zip(lefts, rights, strict=True))
+            return builders.bpe(vocab, pairs, byte_fallback=bool(fallback)), bool(byte_level)
         if kind == 1:
             size = self.count(6)
             named = {"unk_token": self.text(), "continuing_subword_prefix": self.text()}
             most = self.number("I")
-            vocab = {self.text(): self.number("I") for _ in range(size)}
+            vocab = self.vocabulary(size)
             return {"type": "WordPiece", **named, "max_input_chars_per_word": most, "vocab": vocab}, False
         if kind == 2:
             size, unknown, fallback = self.count(14), self.number("I"), self.number("B")
