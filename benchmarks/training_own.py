@@ -25,7 +25,7 @@ class Own:
         x = rng.integers(0, 1000, shape).astype(np.int32) if words else rng.normal(size=shape).astype(np.float32)
         model = make()
         self.steps = Steps(model, MNN.optim.SGD(model, 0.01, threads=threads, precision=precision), None)
-        target = np.ones(shape if words else shape[:1], np.int32)
+        target = rng.integers(0, 10, shape if words else shape[:1]).astype(np.int32)
         self.batch = (
             [F.const(x, list(shape), dtype=F.int if words else F.float)],
             [F.const(target, list(target.shape), dtype=F.int)],

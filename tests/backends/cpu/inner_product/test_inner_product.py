@@ -37,15 +37,17 @@ BOTH = pytest.mark.parametrize(
 )
 
 
-def prepared(target: Target, w: np.ndarray, tile: tuple[int, int], checked: bool = False) -> np.ndarray:
+def prepared(
+    target: Target, w: np.ndarray, tile: tuple[int, int], checked: bool = False, screened: bool = False
+) -> np.ndarray:
     """Panels ``[panels, head + k, nr]``."""
     iteration, nv = iteration_of(target, *tile), tile[1]
     k, nr = w.shape[0], nv * target.lanes(F32)
-    plain, head, depth = pack_b(w, nr), iteration.head, iteration.whole(k)
+    plain, head, depth = pack_b(w, nr), iteration.head + screened, iteration.whole(k)
     packed = np.zeros((len(plain), head + depth, nr), np.float32)
     packed[:, :head], packed[:, head : head + k] = 7, plain
     slots = {"b": packed.ctypes.data, "k": depth, "vectors": nv}
-    util.call(InnerProductPackSpec(iteration.split), target, slots, len(plain) * nv, [packed], checked)
+    util.call(InnerProductPackSpec(iteration.split, screened), target, slots, len(plain) * nv, [packed], checked)
     return packed
 
 
@@ -59,12 +61,14 @@ def run(
     checked: bool = False,
     rows_per_block: int = 2,
     panels_per_block: int = 2,
+    screened: bool = False,
 ) -> np.ndarray:
     """The product; rows of A lie backwards, those of C further apart than they are long."""
     (m, k), n, operands = x.shape, w.shape[1], operands or {}
-    spec = InnerProductSpec(*tile, F32, body, tuple(kind for kind, _ in operands.values()))
+    spec = InnerProductSpec(*tile, F32, body, tuple(kind for kind, _ in operands.values()), screened)
     nr = spec.nr(target)
-    a, b, c = np.ascontiguousarray(x[::-1]), prepared(target, w, tile, checked), np.full((m, n + 3), 7, np.float32)
+    b, c = prepared(target, w, tile, checked, screened), np.full((m, n + 3), 7, np.float32)
+    a = np.ascontiguousarray(x[::-1])
     rows_a, rows_c = (np.arange(m)[::-1] * k).astype(np.int32), (np.arange(m) * (n + 3)).astype(np.int32)
     arrays = {"a": a, "b": b, "c": c, "rows_a": rows_a, "rows_c": rows_c}
     for name, (kind, values) in operands.items():
@@ -174,6 +178,42 @@ def test_equal_columns_stay_equal(target: Target, tile: tuple[int, int]) -> None
     found = run(target, x, w, tile)
     for column in (9, 20, 32):
         assert np.array_equal(found[:, column], found[:, 0])
+
+
+@pytest.mark.parametrize("checked", [False, True], ids=["plain", "checked"])
+@BOTH
+def test_weights_that_nobody_has_looked_at(target: Target, tile: tuple[int, int], checked: bool) -> None:
+    """Columns that must not be mixed up are found while the program runs; others have the errors that they always
+    have, but for those of subnormal sums."""
+    rng = np.random.default_rng(5)
+    k, width = 64, tile[1] * target.lanes(F32)
+    kinds = {
+        "usual": lambda w: w, "zeros": lambda w: w * 0, "small": lambda w: w * np.float32(1e-30),
+        "large": lambda w: w * np.float32(1e25), "infinite": lambda w: np.where(np.arange(k) == 3, np.inf, w),
+        "none": lambda w: np.where(np.arange(k) == 5, np.nan, w), "sparse": lambda w: w * (np.arange(k) % 3 == 0),
+        "of one sign": np.abs, "loud": lambda w: np.where(np.arange(k) == 9, 1e6, w), "tiny": lambda w: w * 1e-44,
+    }  # fmt: skip
+    x = rng.normal(size=(2 * tile[0] + 1, k)).astype(np.float32)
+    x[3] *= np.float32(10.0) ** -np.linspace(0, 9, k, dtype=np.float32)
+    w = rng.normal(size=(k, width * len(kinds))).astype(np.float32)  # a panel each, and each beside usual ones
+    alone, beside = w.copy(), w.copy()
+    for i, change in enumerate(kinds.values()):
+        for column in range(width):
+            alone[:, i * width + column] = change(w[:, i * width + column])
+        beside[:, i * width + 7] = change(w[:, i * width + 7])
+    for weights in (alone, beside):
+        found = run(target, x, weights, tile, checked=checked, screened=True)
+        with np.errstate(all="ignore"):
+            right = plainly(x, weights)
+            for i, kind in enumerate(kinds):
+                part = slice(i * width, (i + 1) * width)
+                if kind != "usual":  # exactly as plain sums are, which one multiply-add after the other makes
+                    changed = part if weights is alone else slice(i * width + 7, i * width + 8)
+                    assert np.array_equal(found[:, changed], right[:, changed], equal_nan=True), kind
+                norms = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(weights[:, part].astype(np.float64), axis=0)
+                fine = np.isfinite(norms)
+                error = np.abs(np.where(fine, found[:, part] - exact(x, np.where(fine[:1], weights[:, part], 0)), 0))
+                assert (error <= 5e-7 * np.where(fine, norms, 1) + k * 2.0**-149).all(), kind
 
 
 def test_sizable() -> None:

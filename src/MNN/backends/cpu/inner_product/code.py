@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -40,6 +41,7 @@ class _Inner(TileStore):
         self.scaled = self.iteration.scaled
         k, b = self.k, self.b
         self.notes = b.gep(k.scratch, F32, spec.mr * self.nr)
+        self.forbidden: Value | None = None
         self.tile_size = b.and_(k.slot("k") + (self.lanes - 1), -self.lanes) * spec.mr + NOTES * self.lanes
 
     def emit(self) -> str:
@@ -62,6 +64,7 @@ class _Inner(TileStore):
                 self.column, self.columns = column.index, n1 - column.index
                 panel = b.gep(k.pointer("b"), F32, b.udiv(self.column, self.nr) * k.slot("panel"))
                 ahead = b.gep(panel, F32, k.slot("panel"))
+                self.forbidden = self._forbidden(panel)
                 with b.loop(m0, self.m1, spec.mr, carry=[begin, ahead]) as row:
                     notes, far = row.carried
                     self.finish(row.index, self._tile(row.index, notes, panel, far), spec.mr)
@@ -186,10 +189,33 @@ class _Inner(TileStore):
         """The sums of a tile."""
         b = self.b
         plain = b.icmp("ne", b.load(I32, b.gep(notes, self.acc, 3)), 0)
-        weights = b.gep(panel, self.acc, self.iteration.head * self.spec.nv)
-        return b.if_else(
-            plain, lambda: self._plain(row, panel, weights), lambda: self._mixed(notes, panel, weights, far)
-        )
+        if self.forbidden is not None:
+            plain = b.or_(plain, self.forbidden)
+        weights = b.gep(panel, self.acc, (self.iteration.head + self.spec.screened) * self.spec.nv)
+        plainly = self._plain_at_once if self.spec.screened else self._plain
+        return b.if_else(plain, lambda: plainly(row, panel, weights), lambda: self._mixed(notes, panel, weights, far))
+
+    def _forbidden(self, panel: Value) -> Value | None:
+        """Whether columns of a panel must be multiplied plainly; None where nobody has looked for any."""
+        if not self.spec.screened:
+            return None
+        b, nv = self.b, self.spec.nv
+        found = [b.load(I32.vec(self.lanes), b.gep(panel, self.acc, self.iteration.head * nv + j)) for j in range(nv)]
+        return b.icmp("ne", b.bitcast(b.icmp("ne", functools.reduce(b.or_, found), 0), int_type(self.lanes)), 0)
+
+    def _plain_at_once(self, row: Value, panel: Value, weights: Value) -> list[Value]:
+        """The same as :meth:`_plain`, of all rows together: where weights change, many tiles may need it."""
+        k, b, mr, nv = self.k, self.b, self.spec.mr, self.spec.nv
+        starts = self._starts(row)
+        scales = [b.load(self.acc, b.gep(panel, self.acc, nv + j)) for j in range(nv)]
+        carry = [*[b.const(self.acc, 0)] * (mr * nv), weights]
+        with b.loop(0, k.slot("k"), carry=carry, guard=False) as loop:
+            *sums, at = loop.carried
+            right = [b.mul(b.load(self.acc, b.gep(at, self.acc, j)), scales[j]) for j in range(nv)]
+            left = [b.splat(b.load(F32, b.gep(start, F32, loop.index)), self.lanes) for start in starts]
+            sums = [b.fma(left[i // nv], right[i % nv], total) for i, total in enumerate(sums)]
+            loop.next(*sums, b.gep(at, F32, self.nr))
+        return loop.results[: mr * nv]
 
     def _plain(self, row: Value, panel: Value, weights: Value) -> list[Value]:
         """Sums as they are without any of this, one row after the other: powers of two are taken back before weights

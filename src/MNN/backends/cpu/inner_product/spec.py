@@ -60,6 +60,8 @@ class InnerProductSpec(GeneratedSpec):
     out: DType = DType.F32
     epilogue: Body | None = None
     operands: tuple[str, ...] = field(default=())
+    screened: bool = False
+    """Whether B is a ``screened`` one, with a row that says which columns are multiplied plainly."""
     a: ClassVar[DType] = DType.F32
     b: ClassVar[DType] = DType.F32
     acc: ClassVar[DType] = DType.F32
@@ -89,7 +91,7 @@ class InnerProductSpec(GeneratedSpec):
         k, m, n = (number(args, slot) for slot in ("k", "m", "n"))
         found = {
             "a": union(np.unique(table(args, "rows_a", m)), k) * self.a.size,
-            "b": (k + HEAD) * n * self.b.size,
+            "b": (k + HEAD + self.screened) * n * self.b.size,
             "c": m * n * self.out.size,
         }
         return found | operand_bytes(self.operands, self.epilogue, [np.zeros(1)] * len(self.operands), m, n)

@@ -116,9 +116,12 @@ class Weights:
     def taken_once(self, e: Emitter, product: Product) -> bool:
         """Whether they are constants in one product of f32, of one batch and one tap and not within a chain: what
         algorithms other than the plain one need."""
+        return self.tensor.const is not None and self.one_matrix(e, product)
+
+    def one_matrix(self, e: Emitter, product: Product) -> bool:
+        """The same of weights that need not be constants."""
         return (
             not e.collecting
-            and self.tensor.const is not None
             and self.group == 1
             and all(d is DType.F32 for d in (product.a.dtype, product.c.dtype, self.dtype))
             and not any(side.batch.size != 1 or side.batch.any() for side in product.sides)
