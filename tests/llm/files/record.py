@@ -3,21 +3,25 @@
     python -m tests.llm.files.record                  # writes tests/llm/files/recorded.json anew
     python -m tests.llm.files.record --compare 200    # that many sets of blocks of every kind, against this engine
 
-Needs the package ``gguf`` (0.19 recorded what is there now) beside what this package needs.
+Needs the package ``gguf`` (0.19 recorded what is there now) beside what this package needs, and ``GGML``, the path of
+llama.cpp's ``libggml-base``, for kinds that the package does not know. ``--codebooks`` writes those of the I-quants.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import gguf
 import numpy as np
 
+import MNN
 from MNN.llm.files.gguf.architectures import ARCHITECTURES
-from MNN.llm.files.gguf.blocks import KINDS
+from MNN.llm.files.gguf.blocks import KINDS, BlockKind
 from tests import zoo
 from tests.llm.files.blocks import digest, random_blocks, read
 from tests.llm.files.modules import LAYER, modules
@@ -26,9 +30,44 @@ HERE = Path(__file__).parent
 SEEDS = 3
 
 
+class Traits(ctypes.Structure):
+    """The beginning of ``ggml_type_traits`` (ggml.h)."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("size", ctypes.c_int64),
+        ("interleaved", ctypes.c_int64),
+        ("bytes", ctypes.c_size_t),
+        ("quantized", ctypes.c_bool),
+        ("to_float", ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)),
+    )
+
+
+def traits(kind: BlockKind) -> Any:
+    library = ctypes.CDLL(os.environ["GGML"])
+    library.ggml_get_type_traits.restype = ctypes.POINTER(Traits)
+    return library.ggml_get_type_traits(kind.code).contents
+
+
 def theirs(name: str, raw: np.ndarray) -> np.ndarray:
+    kind = next((kind for kind in KINDS.values() if kind.name == name), None)
+    if kind is not None and not hasattr(gguf.quants, name):
+        raw = np.ascontiguousarray(raw)
+        out = np.empty((len(raw), raw.shape[1] // kind.bytes * kind.size), np.float32)
+        traits(kind).to_float(raw.ctypes.data, out.ctypes.data, out.size)
+        return out
     with np.errstate(all="ignore"):
         return np.asarray(gguf.quants.dequantize(raw, gguf.GGMLQuantizationType[name]), np.float32)
+
+
+def codebooks() -> None:
+    """The entries of each kind's codebook, as small integers."""
+    found = {}
+    for name in ("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S"):
+        kind = getattr(gguf.quants, name)
+        kind.init_grid()
+        found["IQ1" if name == "IQ1_S" else name] = kind.grid.reshape(kind.grid_shape).astype(np.int8)
+    np.savez_compressed(Path(MNN.__file__).parent / "assets" / "gguf_codebooks.npz", **found)
 
 
 def smollm2() -> dict[str, Any]:
@@ -55,7 +94,11 @@ def names() -> dict[str, dict[str, str | None]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--compare", type=int, default=0)
+    parser.add_argument("--codebooks", action="store_true")
     options = parser.parse_args()
+    if options.codebooks:
+        codebooks()
+        return
     if options.compare:
         for seed in range(options.compare):
             for kind in KINDS.values():
@@ -68,6 +111,9 @@ def main() -> None:
         for kind in KINDS.values()
     }
     sizes = {kind.name: [int(kind), *gguf.GGML_QUANT_SIZES[kind]] for kind in gguf.GGMLQuantizationType}
+    for kind in KINDS.values():
+        if kind.name not in sizes:
+            sizes[kind.name] = [kind.code, traits(kind).size, traits(kind).bytes]
     recorded = {"sizes": sizes, "blocks": blocks, "smollm2": smollm2(), "names": names()}
     (HERE / "recorded.json").write_text(json.dumps(recorded, indent=None) + "\n", encoding="utf-8")
 

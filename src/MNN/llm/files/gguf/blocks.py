@@ -67,15 +67,6 @@ UNREAD = {
     for kind in (
         BlockKind(9, "Q8_1", 32, 40),
         BlockKind(15, "Q8_K", 256, 292),
-        BlockKind(16, "IQ2_XXS", 256, 66),
-        BlockKind(17, "IQ2_XS", 256, 74),
-        BlockKind(18, "IQ3_XXS", 256, 98),
-        BlockKind(19, "IQ1_S", 256, 50),
-        BlockKind(21, "IQ3_S", 256, 110),
-        BlockKind(22, "IQ2_S", 256, 82),
-        BlockKind(29, "IQ1_M", 256, 56),
-        BlockKind(40, "NVFP4", 64, 36),
-        BlockKind(41, "Q1_0", 128, 18),
     )
 }
 """Kinds whose size is known, so that files that hold some can be verified, but not what they mean."""

@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from MNN.errors import FormatError, UnsupportedError
-from MNN.llm.files.gguf import small_blocks, super_blocks  # noqa: F401 - they enter their kinds
+from MNN.llm.files.gguf import codebooks, small_blocks, super_blocks  # noqa: F401 - they enter their kinds
 from MNN.llm.files.gguf.blocks import KINDS, UNREAD, Array
 from MNN.llm.files.gguf.tensor import BlockTensor
 from MNN.llm.files.mapped import map_file

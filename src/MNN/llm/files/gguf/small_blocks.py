@@ -59,3 +59,29 @@ def mxfp4(data: Array) -> Block:
     """OCP Microscaling Formats (MX) 1.0: a scale of eight exponent bits."""
     exponent = data[:, :1].astype(np.int32) - 128  # the levels are doubled
     return Block(FP4_VALUES[halves(data[:, 1:])], np.ldexp(np.float32(1), exponent).astype(np.float32))
+
+
+@block(40, "NVFP4", 64, 36, bits=8)
+def nvfp4(data: Array) -> Block:
+    """NVIDIA's: each 16 numbers have a scale of four exponent bits and three of mantissa, without a sign."""
+    told = data[:, :4]
+    exponent, mantissa = (told >> np.uint8(3) & np.uint8(15)).astype(np.int32), told & np.uint8(7)
+    number = np.where(exponent > 0, mantissa + np.uint8(8), mantissa).astype(np.float32)
+    scale = np.ldexp(number, np.maximum(exponent, 1) - 11)  # the levels are doubled
+    scale[told == 127] = 0
+    return Block(FP4_VALUES[halves(data[:, 4:].reshape(-1, 4, 8)).reshape(-1, 64)], scale.astype(np.float32))
+
+
+@block(41, "Q1_0", 128, 18, bits=2)
+def q1_0(data: Array) -> Block:
+    """A bit a number, of its sign."""
+    bits = np.unpackbits(data[:, 2:], axis=1, bitorder="little").view(np.int8)
+    return Block(2 * bits - np.int8(1), half(data, 0))
+
+
+@block(42, "Q2_0", 64, 18, bits=2)
+def q2_0(data: Array) -> Block:
+    """From -1 to 2, four numbers in a byte."""
+    codes = (data[:, 2:, None] >> np.arange(0, 8, 2, dtype=np.uint8)) & np.uint8(3)
+    scale = half(data, 0)
+    return Block(codes.reshape(len(data), -1).view(np.int8), scale, -scale)
