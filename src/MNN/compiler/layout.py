@@ -21,6 +21,7 @@ from MNN.ir.traced import room_of
 LOOK_AHEAD = 6
 """How many primitives ahead a wish about order is looked for."""
 
+_IN_SLOTS = (p.CausalConvolution, p.LinearAttention)
 DimensionOrder = tuple[int, ...]
 
 
@@ -94,7 +95,7 @@ def _choose(
     if isinstance(prim, (p.MatMul, p.CompressedMatMul, p.RoutedMatMul)):
         ends_right = wish is not None and st.order_of(out.shape, st.dense(out.shape, wish))[-1] == out.rank - 1
         return wish if wish is not None and ends_right else natural(out.rank)
-    if isinstance(prim, (p.Host, p.Scatter, p.TopK, p.CacheWrite, p.PagedAttention)):
+    if isinstance(prim, (p.Host, p.Scatter, p.TopK, p.CacheWrite, p.PagedAttention, *_IN_SLOTS)):
         return natural(out.rank)
     if isinstance(prim, p.Recurrence):  # units are innermost
         return wish if wish is not None and wish[-1] == out.rank - 1 else natural(out.rank)

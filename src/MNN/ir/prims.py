@@ -332,6 +332,34 @@ class PagedAttention(Prim):
     sinks: tuple[float, ...] = ()
 
 
+@dataclass(eq=False)
+class CausalConvolution(Prim):
+    """A depthwise convolution over tokens of several sequences, each of which goes on from its last rows so far.
+
+    Inputs (f32): the pool ``[S, K - 1, C]``, ``x[T, C]`` and ``w[K, C]``; and ``segments[N, 4]`` (i64). A segment is
+    some neighbouring tokens of one sequence: their first row in ``x``, their number, the slot of the pool with the
+    ``K - 1`` rows in front of them (-1: zeros), and the slot that then gets the last rows (-1: none). One segment after
+    the other: what an earlier one has written, a later one may read.
+
+    Outputs: the pool, and ``y[t] = sum_j w[j] * x[t - K + 1 + j]``; rows of no segment are not defined.
+    """
+
+
+@dataclass(eq=False)
+class LinearAttention(Prim):
+    """Attention whose keys and values are summed up in one matrix for each head, which decays (Katharopoulos et al.
+    2020, arXiv:2006.16236; Dao & Gu 2024, arXiv:2405.21060).
+
+    Inputs (f32): the pool ``[S, H, D, E]``, ``q[T, G, D]``, ``k[T, G, D]``, ``v[T, H, E]``, ``decay[T, H]`` and, with
+    ``delta``, ``beta[T, H]``; and the ``segments`` of :class:`CausalConvolution`. H is a multiple of G.
+
+    Outputs: the pool, and ``y[T, H, E]`` with ``y_t = M_t^T q_t`` of ``M_t = decay_t M_{t-1} + k_t u_t^T``, where
+    ``u_t`` is ``v_t``, or with ``delta`` ``beta_t (v_t - decay_t M_{t-1}^T k_t)`` (Yang et al. 2024, arXiv:2412.06464).
+    """
+
+    delta: bool = False
+
+
 HostFunction = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
 
 

@@ -229,6 +229,28 @@ def _paged_attention(prim: p.PagedAttention) -> str:
     return _unlike(prim, (*q.shape[:2], prim.size))
 
 
+def _causal_convolution(prim: p.CausalConvolution) -> str:
+    pool, x, w, segments = prim.inputs
+    if x.rank != 2 or w.shape[1:] != x.shape[1:] or pool.shape[1:] != (w.shape[0] - 1, w.shape[1]):
+        return f"{list(x.shape)}, weights {list(w.shape)} and the pool {list(pool.shape)} do not fit"
+    if segments.rank != 2 or segments.shape[1:] != (4,):
+        return f"segments are {list(segments.shape)}"
+    return _unlike(prim, pool.shape, x.shape)
+
+
+def _linear_attention(prim: p.LinearAttention) -> str:
+    pool, q, k, v, *weights, segments = prim.inputs
+    if v.rank != 3 or q.rank != 3 or q.shape != k.shape or v.shape[1] % max(q.shape[1], 1):
+        return f"queries {list(q.shape)}, keys {list(k.shape)} and values {list(v.shape)} do not fit"
+    if pool.shape[1:] != (v.shape[1], q.shape[2], v.shape[2]) or q.shape[0] != v.shape[0]:
+        return f"the pool {list(pool.shape)} does not fit keys {list(k.shape)} and values {list(v.shape)}"
+    if len(weights) != 1 + prim.delta or any(t.shape != v.shape[:2] for t in weights):
+        return "decays are not one for each head of a token"
+    if segments.rank != 2 or segments.shape[1:] != (4,):
+        return f"segments are {list(segments.shape)}"
+    return _unlike(prim, pool.shape, v.shape)
+
+
 def _pools(pools: Sequence[Tensor], prim: p.CacheWrite | p.PagedAttention, size: int, value_size: int) -> str:
     """What is wrong with the pools of a cache, for heads of these sizes."""
     bits = (prim.key_bits, prim.value_bits)
@@ -265,7 +287,7 @@ def _types(prim: Prim) -> str:
         if not prim.outputs[1].dtype.is_int:
             return "the positions should be integers"
         want = [prim.inputs[0].dtype, prim.outputs[1].dtype]
-    elif isinstance(prim, p.CacheWrite):
+    elif isinstance(prim, (p.CacheWrite, p.CausalConvolution, p.LinearAttention)):
         want = [t.dtype for t in prim.inputs[: len(prim.outputs)]]
     elif isinstance(prim, p.Host):
         return ""
@@ -295,6 +317,8 @@ _RULES: dict[type[Prim], Callable[..., str]] = {
     p.Recurrence: _recurrence,
     p.CacheWrite: _cache_write,
     p.PagedAttention: _paged_attention,
+    p.CausalConvolution: _causal_convolution,
+    p.LinearAttention: _linear_attention,
     p.Host: lambda prim: "",
 }
 

@@ -11,6 +11,7 @@ from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.quant import QuantizedArray
 from MNN.reference import scalar as reference_scalar
+from MNN.reference.linear_attention import causal_convolution, linear_attention
 from MNN.reference.paged import cache_write, paged_attention
 from MNN.reference.recurrent import recurrence
 
@@ -291,6 +292,8 @@ MEANING: dict[type[p.Prim], Callable[..., Arrays]] = {
     p.Recurrence: recurrence,
     p.CacheWrite: cache_write,
     p.PagedAttention: paged_attention,
+    p.CausalConvolution: causal_convolution,
+    p.LinearAttention: linear_attention,
     p.Host: _host,
 }
 """What computes each primitive from itself, its operands and the types of its results; numpy may warn."""

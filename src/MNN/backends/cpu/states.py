@@ -104,7 +104,7 @@ def _path(
             if not scatters(prim) or prim.inputs[0] in prim.inputs[1:]:
                 return None
             overwritten = True
-        elif isinstance(prim, p.CacheWrite):
+        elif isinstance(prim, (p.CacheWrite, p.CausalConvolution, p.LinearAttention)):
             overwritten = True
         elif not isinstance(prim, _VIEWS):
             return None
