@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tests.llm.cases_gpt import GPT
+from tests.llm.cases_hybrid import HYBRID
 from tests.llm.draws import VOCABULARY, Draw
 from tests.llm.draws import base as _base
 from tests.llm.draws import experts as _experts
@@ -256,7 +257,7 @@ FAMILIES: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "starcoder2": _starcoder2, "glm": _glm, "glm4": _glm, "granite": _granite, "internlm2": _internlm2,
     "minicpm": _minicpm, "baichuan": _baichuan, "chatglm": _chatglm, "qwen2_moe": _qwen2_moe, "qwen3_moe": _qwen3_moe,
     "mixtral": _mixtral, "olmoe": _olmoe, "granitemoe": _granitemoe, "deepseek_v2": _deepseek_v2,
-    "deepseek_v3": _deepseek_v3, "glm4_moe": _glm4_moe, "gpt_oss": _gpt_oss, **GPT,
+    "deepseek_v3": _deepseek_v3, "glm4_moe": _glm4_moe, "gpt_oss": _gpt_oss, **GPT, **HYBRID,
 }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 _BOTH, _DOWN = ".block_sparse_moe.experts.gate_up_proj", ".block_sparse_moe.experts.down_proj"
-_WHOLE = ("granitemoe", "gpt_oss")
+_WHOLE = ("granitemoe", "granitemoehybrid", "gpt_oss")
 """Families whose files have all experts of a layer in one tensor, too."""
 _MIXTRAL = ("w1", "w3", "w2")
 _USUAL = ("gate_proj", "up_proj", "down_proj")
@@ -58,7 +58,7 @@ def _parts(family: str, kind: str, rows: int) -> list[tuple[str, int]]:
 
 
 def _renamed(family: str, name: str) -> str:
-    if family == "granitemoe":
+    if family.startswith("granitemoe"):
         name = name.replace(_BOTH, ".block_sparse_moe.input_linear.weight")
         name = name.replace(_DOWN, ".block_sparse_moe.output_linear.weight")
         return name.replace(".block_sparse_moe.router.weight", ".block_sparse_moe.router.layer.weight")

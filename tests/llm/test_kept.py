@@ -28,10 +28,12 @@ def fresh(family: str, bits: int) -> PagedDecoder:
 
 def used(decoder: PagedDecoder) -> int:
     gc.collect()
-    return sum(pool.used for pool in decoder.pools)
+    return sum(pool.used for pool in (*decoder.pools, decoder.slots))
 
 
-@pytest.mark.parametrize(("family", "bits"), [("llama", 32), ("gemma2", 16), ("mistral", 8), ("deepseek_v2", 4)])
+@pytest.mark.parametrize(
+    ("family", "bits"), [("llama", 32), ("gemma2", 16), ("mistral", 8), ("deepseek_v2", 4), ("qwen3_next", 32)]
+)
 def test_another_process_goes_on(tmp_path: Path, family: str, bits: int) -> None:
     rng = np.random.default_rng(bits)
     length = int(rng.integers(PAGE + 1, 4 * PAGE))

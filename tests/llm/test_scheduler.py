@@ -87,10 +87,12 @@ def unused(scheduler: Scheduler, decoder: PagedDecoder) -> bool:
     texts: Any = scheduler._texts
     for text in list(texts._kept):
         texts.drop(text)
-    return all(pool.used == 0 for pool in decoder.pools)
+    return all(pool.used == 0 for pool in (*decoder.pools, decoder.slots))
 
 
-@pytest.mark.parametrize("family", ["qwen3", "mistral", "gemma2", "phi3", "internlm3", "qwen3_moe"])
+@pytest.mark.parametrize(
+    "family", ["qwen3", "mistral", "gemma2", "phi3", "internlm3", "qwen3_moe", "lfm2", "granitemoehybrid"]
+)
 def test_each_as_if_alone(family: str) -> None:
     """Prompts of random lengths with common beginnings, that come at random times."""
     decoder, rng = shared(family), np.random.default_rng(len(family))

@@ -70,7 +70,8 @@ class Answer(Generation):
             self.cost.drafted += len(draft.tokens)
             self.cost.drafting += time.perf_counter() - begin
         begin = time.perf_counter()
-        rows = self.decoder.feed(self.history, given, every=len(draft.tokens) > 0)[-len(draft.tokens) - 1 :]
+        count = len(draft.tokens)
+        rows = self.decoder.feed(self.history, given, every=count > 0, drafted=count)[-count - 1 :]
         self.cost.writing += time.perf_counter() - begin
         return draft, rows
 

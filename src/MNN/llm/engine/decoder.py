@@ -72,8 +72,9 @@ class Decoder:
             )
             raise MNNError(f"the model has no adapter {name!r:.60}; {known}")
 
-    def feed(self, text: Text, tokens: Sequence[int], every: bool = False) -> np.ndarray:
+    def feed(self, text: Text, tokens: Sequence[int], every: bool = False, *, drafted: int = 0) -> np.ndarray:
         """Goes on by ``tokens`` and gives the logits behind the last one, ``[1, vocabulary]``, or behind ``every`` one.
+        ``drafted``: how many of the last ones may be taken back.
 
         Raises :class:`MNNError` where there are none, or more than the caches may hold; the text is then as it was.
         """
@@ -138,4 +139,11 @@ class Decoder:
         return list(tokens[same:])
 
 
-__all__ = ["CHUNK", "Decoder", "Text", "pieces"]
+def common(one: Sequence[int] | np.ndarray, other: Sequence[int] | np.ndarray) -> int:
+    """How many tokens two texts begin with alike."""
+    count = min(len(one), len(other))
+    differ = np.flatnonzero(np.asarray(one[:count]) != np.asarray(other[:count]))
+    return int(differ[0]) if len(differ) else count
+
+
+__all__ = ["CHUNK", "Decoder", "Text", "common", "pieces"]

@@ -49,6 +49,9 @@ def save_text(decoder: PagedDecoder, text: PagedText, path: str | os.PathLike[st
         arrays[f"gone{number}"] = np.array(one.gone, np.int64)
         for name in names:
             arrays[name] = decoder.model.state.view(name)[one.pages[one.gone :]]
+    if text.marks is not None:
+        for name in decoder.recurrent:
+            arrays[name] = decoder.model.state.view(name)[[text.marks.kept[-1].slot]]
     write_arrays(path, arrays, model)
 
 
@@ -74,6 +77,10 @@ def load_text(decoder: PagedDecoder, path: str | os.PathLike[str], model: str) -
             one.grow(len(tokens))
             for name in names:
                 _put(decoder, name, one.pages[gone:], arrays[name], path)
+        if text.marks is not None:
+            slot = text.marks.begin(len(tokens))
+            for name in decoder.recurrent:
+                _put(decoder, name, [slot], arrays[name], path)
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(path) from error
     text.tokens = [int(token) for token in tokens]

@@ -21,7 +21,16 @@ from MNN.llm.files.adapters import read_adapter
 from MNN.llm.files.places import find
 from MNN.llm.models.adapted.layers import STATE, AdaptedLayers
 from MNN.llm.models.cache import PAGE, CacheForm, checked_bits
-from MNN.llm.models.families import build, build_encoder, build_pairs, build_vectors, build_with, usual
+from MNN.llm.models.families import (
+    KEYS,
+    build,
+    build_encoder,
+    build_pairs,
+    build_vectors,
+    build_with,
+    kept_kinds,
+    usual,
+)
 from MNN.llm.models.heads.features import FeatureForm, FeatureLayers
 from MNN.llm.models.rotary import switch
 from MNN.llm.official.folder import OfficialFolder, is_official
@@ -33,6 +42,8 @@ from MNN.stateful import StatefulModel
 
 TOKENS = 1 << 15
 """Tokens that caches have room for: addresses, which take memory as they are used."""
+_GROWING = {KEYS: ("k", "v")}
+"""Names of states where each row of a batch has its own keys and values."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +83,12 @@ class Opened:
         return StatefulModel(Session(graph, config, stored, states), states)
 
     def _states(self) -> dict[str, str]:
-        layers = usual(self.config).layers
-        return {f"past_{kind}{i}": f"present_{kind}{i}" for i in range(layers) for kind in "kv"}
+        layers = kept_kinds(self.config)
+        names = [
+            f"{name}{i}" for i, kinds in enumerate(layers) for kind in kinds for name in _GROWING.get(kind, (kind,))
+        ]
+        names += ["seen"] if any(set(kinds) - {KEYS} for kinds in layers) else []
+        return {f"past_{name}": f"present_{name}" for name in names}
 
     def decoder(
         self,
@@ -103,9 +118,18 @@ class Opened:
             raise MNNError(f"cache_tokens is {tokens}; a text may have {longest} tokens (max_length)")
         pages = -(-tokens // PAGE) + 1  # one more for a text that is forked at its end
         cache = CacheForm(*checked_bits(kv_bits), pages, pages)
+        pools, layers = [name for name, _, _ in cache.pools(1, 1, 1)], kept_kinds(self.config)
         states = {
-            f"past_{name}{i}": f"present_{name}{i}" for i in range(told.layers) for name, _, _ in cache.pools(1, 1, 1)
+            f"past_{name}{i}": f"present_{name}{i}"
+            for i, kinds in enumerate(layers)
+            for kind in kinds
+            for name in (pools if kind == KEYS else [kind])
         }
+        if cache_memory is not None and any(set(kinds) - {KEYS} for kinds in layers):
+            raise UnsupportedError(
+                f"models of the kind {told.family!r} have states beside keys and values, which do not leave memory; "
+                "leave out cache_memory"
+            )
         tensors = open_weights(self.path)
         changes = {name: read_adapter(tensors, folder) for name, folder in (adapters or {}).items()}
         columns = sum(map(rank_of, changes.values()))
@@ -143,8 +167,8 @@ class Opened:
         found = PagedDecoder(whole, own, cache, table, longest, switch(told.values), columns, spilling)
         found.told = f"{bits} bits, rows of {row_bits} bits, {cache.keys} and {cache.values} bits a key and a value"
         if found.bank is not None and config.cache:  # packed weights are then those on disk, once for all graphs
-            pools = [name for names in found.window_states for name in names]
-            found.variants = Variants(found.model, found.bank, pools, model)
+            shared = [name for names in found.window_states for name in names] + found.recurrent
+            found.variants = Variants(found.model, found.bank, shared, model)
         for name, change in changes.items():
             found.add_adapter(name, change)
         return found

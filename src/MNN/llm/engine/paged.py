@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import MNNError
+from MNN.ir.shape import elements
 from MNN.llm.engine.adapters import AdapterBank
-from MNN.llm.engine.decoder import Decoder, Text, pieces
+from MNN.llm.engine.decoder import Decoder, Text, common, pieces
 from MNN.llm.engine.embeddings import Table, embedded
 from MNN.llm.engine.features import Features
+from MNN.llm.engine.marks import MarkForm, Marks, Segment, laid_out
 from MNN.llm.engine.pages import PageList, PagePool
 from MNN.llm.engine.spilling import Spilling
 from MNN.llm.engine.variants import Variants
@@ -29,7 +31,7 @@ MOST_TEXTS = 64
 _FEWEST = 3
 """Smaller numbers of tokens and rows than this have plans of their own (docs/new-sizes.md); 1 is worth one."""
 _TILES = 32 + MOST_TEXTS
-"""Rows of the table of tiles up to which it has this size: one plan less."""
+"""Rows of the table of tiles up to which it has this size: one plan less; as of that of segments."""
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -40,22 +42,32 @@ class PagedText(Text):
     lists: list[PageList] = field(default_factory=list)
     features: Features | None = None
     """What a model that shows it made of the tokens."""
+    marks: Marks | None = None
+    """Where a text of a model with recurrent layers can go back to."""
 
     def __del__(self) -> None:
-        """Pages of a text that nobody has any more are free."""
+        """Pages and slots of a text that nobody has any more are free."""
+        self.give_back(0)
+
+    def give_back(self, length: int) -> None:
+        """Has no pages and slots behind so many tokens."""
         for one in self.lists:
-            one.cut(0)
+            one.cut(length)
+        if self.marks is not None:
+            self.marks.cut(length)
 
 
 @dataclass
 class Work:
     """What one text goes on by in a step. ``rows``: behind how many of the last ``tokens`` logits are wanted. ``given``
-    f32 ``[tokens, width]``: what a head takes beside tokens."""
+    f32 ``[tokens, width]``: what a head takes beside tokens. ``drafted``: how many of the last tokens may be taken
+    back."""
 
     text: PagedText
     tokens: Sequence[int]
     rows: int = 1
     given: Array | None = None
+    drafted: int = 0
 
 
 class PagedDecoder(Decoder):
@@ -96,6 +108,11 @@ class PagedDecoder(Decoder):
         """Of layers with each window."""
         self.pools = [PagePool(cache.pages) for _ in self._windows]
         """Of each window; layers with the same one have the same pages."""
+        self.recurrent: list[str] = json.loads(session.card.facts.get("recurrent", "[]"))
+        """The states of recurrent layers."""
+        self.slots = PagePool(cache.slots if self.recurrent else 0, "slots of recurrent layers")
+        sizes = (session.inputs[name].shape or () for name in self.recurrent)
+        self._marks = MarkForm.of(4 * sum(elements(tuple(map(int, shape[1:]))) for shape in sizes))
         if columns:
             self.bank = AdapterBank(session.card.facts, columns, self.model.state)
 
@@ -146,26 +163,30 @@ class PagedDecoder(Decoder):
     def text(self, adapter: str = "") -> PagedText:
         self._check_adapter(adapter)
         lists = [PageList(pool, window) for pool, window in zip(self.pools, self._windows, strict=True)]
-        return PagedText(self.model.state, [], lists, Features() if self.shows else None, adapter=adapter)
+        marks = Marks(self.slots, self._marks) if self.recurrent else None
+        return PagedText(self.model.state, [], lists, Features() if self.shows else None, marks, adapter=adapter)
 
     def fork(self, text: PagedText, length: int | None = None) -> PagedText:
-        """Another text that goes on from the first ``length`` tokens (by default all), whose pages are shared."""
+        """Another text that goes on from the first ``length`` tokens (by default all), whose pages are shared; from
+        fewer where recurrent layers do not know what they had made of these."""
         count = len(text.tokens) if length is None else length
+        count = count if text.marks is None else text.marks.reach(count)
         lists = [one.fork(count) for one in text.lists]
         features = None if text.features is None else text.features.fork(count)
-        return PagedText(text.state, text.tokens[:count], lists, features, adapter=text.adapter)
+        marks = None if text.marks is None else text.marks.fork(count)
+        return PagedText(text.state, text.tokens[:count], lists, features, marks, adapter=text.adapter)
 
-    def reaches(self, text: PagedText, length: int) -> bool:
-        """Whether a text can go back to so many tokens: windows have given nothing back that is needed then."""
-        return all(one.reaches(length) for one in text.lists)
+    def reach(self, text: PagedText, length: int) -> int:
+        """The most tokens up to ``length`` that a text can go back to: windows have given nothing back that is needed
+        then, and recurrent layers know what they had made of these."""
+        length = length if text.marks is None else text.marks.reach(length)
+        return length if all(one.reaches(length) for one in text.lists) else 0
 
     def cut(self, text: Text, length: int) -> None:
-        """Goes back to the first ``length`` tokens; to none of them where what these see is not kept."""
+        """Goes back to the first ``length`` tokens; to fewer of them where what these see is not kept."""
         assert isinstance(text, PagedText)
-        if not self.reaches(text, length):
-            length = 0
-        for one in text.lists:
-            one.cut(length)
+        length = self.reach(text, length)
+        text.give_back(length)
         del text.tokens[length:]
         if text.features is not None:
             text.features.cut(length)
@@ -179,9 +200,11 @@ class PagedDecoder(Decoder):
 
     # -- running ----------------------------------------------------------------------------------------------------
 
-    def feed(self, text: Text, tokens: Sequence[int], every: bool = False, given: Array | None = None) -> Array:
+    def feed(
+        self, text: Text, tokens: Sequence[int], every: bool = False, given: Array | None = None, *, drafted: int = 0
+    ) -> Array:
         """Goes on by ``tokens`` and gives the logits behind the last one, ``[1, vocabulary]``, or behind ``every`` one;
-        ``given``: as :class:`Work` has it.
+        ``given`` and ``drafted``: as :class:`Work` has them.
 
         Raises :class:`MNNError` where there are none, or more than the caches may hold; the text is then as it was.
         """
@@ -190,13 +213,19 @@ class PagedDecoder(Decoder):
         before, total = len(text.tokens), len(text.tokens) + len(tokens)
         tokens_given = self._restarted(text, tokens)
         found = []
+        if text.marks is not None:
+            text.marks.hold = len(text.tokens)
         try:
             for piece in pieces(len(tokens_given)):
                 part, beside = tokens_given[piece], None if given is None else given[piece]
-                found += self._run([Work(text, part, len(part) if every else 1, beside)], total)
+                behind = max(drafted - (len(tokens_given) - piece.stop), 0)
+                found += self._run([Work(text, part, len(part) if every else 1, beside, behind)], total)
         except BaseException:
             self.cut(text, min(before, len(text.tokens)))
             raise
+        finally:
+            if text.marks is not None:
+                text.marks.hold = None
         return np.concatenate(found)[-len(tokens) :] if every else found[-1]
 
     def _check(self, text: PagedText, count: int) -> None:
@@ -235,7 +264,7 @@ class PagedDecoder(Decoder):
             return self._run(works, 0)
         if len(works) == 1:
             (work,) = works
-            logits = self.feed(work.text, work.tokens, work.rows > 1)
+            logits = self.feed(work.text, work.tokens, work.rows > 1, drafted=work.drafted)
             return [logits[len(logits) - work.rows :]]
         half = len(works) // 2  # positions that turn by a text's length, or too many pages for one table
         return self._together(works[:half]) + self._together(works[half:])
@@ -249,12 +278,17 @@ class PagedDecoder(Decoder):
             for work, old in zip(works, before, strict=True):
                 for one in work.text.lists:
                     one.grow(old + len(work.tokens))
+            segments = [_segments(work, old) for work, old in zip(works, before, strict=True)]
             self._copy_shared(works, before)
             bank = self.bank
             variant = None if self.variants is None else self.variants.choose({work.text.adapter for work in works})
             if variant is not None:
                 bank = variant.bank
             feeds = self._feeds(works, before, bank)
+            if self.recurrent:
+                feeds["segments"] = laid_out(
+                    segments, [len(work.tokens) for work in works], feeds["positions"].size, _TILES
+                )
             if self._told:
                 feeds["length"] = np.array([total], np.int64)
             self._ask(works)
@@ -263,17 +297,18 @@ class PagedDecoder(Decoder):
             logits: Array = made["logits"][0]
         except BaseException:
             for work, old in zip(works, before, strict=True):
-                for one in work.text.lists:
-                    one.cut(old)
+                work.text.give_back(old)
             raise
         found, at, row = [], 0, 0
-        for work in works:
+        for work, old in zip(works, before, strict=True):
             if work.text.features is not None:
                 work.text.features.append(made[FEATURES][0, row : row + len(work.tokens)])
                 row += len(work.tokens)
             work.text.tokens += work.tokens
             for one in work.text.lists:
                 one.slide(len(work.text.tokens))
+            if work.text.marks is not None:
+                work.text.marks.settle(old)
             found.append(logits[at : at + work.rows])
             at += work.rows
         if self.spilling is not None:
@@ -347,17 +382,16 @@ class PagedDecoder(Decoder):
                         pool[moved[1]] = pool[moved[0]]
 
 
+def _segments(work: Work, old: int) -> list[Segment]:
+    """Of a text that goes on from ``old`` tokens, for recurrent layers."""
+    marks = work.text.marks
+    return [] if marks is None else marks.grow(old, len(work.tokens), work.drafted)
+
+
 def _pages(works: Sequence[Work]) -> list[list[int]]:
     """The pages of texts in each pool."""
     lists = zip(*(work.text.lists for work in works), strict=True)
     return [[page for one in some for page in one.pages[one.gone :]] for some in lists]
 
 
-def common(one: Sequence[int] | Array, other: Sequence[int] | Array) -> int:
-    """How many tokens two texts begin with alike."""
-    count = min(len(one), len(other))
-    differ = np.flatnonzero(np.asarray(one[:count]) != np.asarray(other[:count]))
-    return int(differ[0]) if len(differ) else count
-
-
-__all__ = ["MOST_TEXTS", "PagedDecoder", "PagedText", "Work", "common"]
+__all__ = ["MOST_TEXTS", "PagedDecoder", "PagedText", "Work"]

@@ -15,7 +15,9 @@ class NoPagesError(MNNError):
 class PagePool:
     """The pages of one cache, by their numbers, with how many texts each is in."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, what: str = "") -> None:
+        """``what``: they are, where no pages."""
+        self._what = what
         self._uses = [0] * count
         self._free = list(range(count))[::-1]  # those given back last are taken first: they are in memory
 
@@ -32,7 +34,8 @@ class PagePool:
     def take(self) -> int:
         """A page for one text."""
         if not self._free:
-            raise NoPagesError(f"all {len(self._uses)} pages of the cache ({len(self._uses) * PAGE} tokens) are in use")
+            count = len(self._uses)
+            raise NoPagesError(f"all {count} {self._what or f'pages of the cache ({count * PAGE} tokens)'} are in use")
         page = self._free.pop()
         self._uses[page] = 1
         return page

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from MNN.llm.engine.decoder import Decoder, Text
-from MNN.llm.engine.paged import MOST_TEXTS, PagedDecoder, PagedText, Work, common
+from MNN.llm.engine.decoder import Decoder, Text, common
+from MNN.llm.engine.marks import Marks
+from MNN.llm.engine.paged import MOST_TEXTS, PagedDecoder, PagedText, Work
 from MNN.llm.models.cache import PAGE
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -75,7 +76,8 @@ class PagedTexts:
         among = [(held, text) for text, held in self._kept.items()]
         among += [(np.asarray(text.tokens[: len(wanted)]), text) for text in others if isinstance(text, PagedText)]
         found = [(common(held, wanted), text) for held, text in among if text.adapter == adapter]
-        found = [(count, text) for count, text in found if count and self._decoder.reaches(text, count)]
+        found = [(self._decoder.reach(text, count), text) for count, text in found]
+        found = [(count, text) for count, text in found if count]
         if not found:
             return self._decoder.text(adapter)
         count, best = max(found, key=lambda entry: entry[0])
@@ -88,11 +90,18 @@ class PagedTexts:
         return self._decoder.fork(text)
 
     def fits(self, steps: Sequence[Step], spare: int = 0) -> bool:
-        while not self._room(steps, spare):
+        marks = [(t.marks, len(tokens)) for t, tokens in steps if isinstance(t, PagedText) and t.marks is not None]
+        while not self._room(steps, spare) or not self._slots(marks):
+            if not self._slots(marks) and sum(one.lean() for one, _ in marks):
+                continue
             if not self._kept:
                 return False
             self.drop(next(iter(self._kept)))
         return True
+
+    def _slots(self, marks: Sequence[tuple[Marks, int]]) -> bool:
+        """Whether there are slots for steps by so many tokens."""
+        return sum(one.needed(count) for one, count in marks) <= self._decoder.slots.free
 
     def _room(self, steps: Sequence[Step], spare: int) -> bool:
         for number, pool in enumerate(self._decoder.pools):
@@ -107,7 +116,9 @@ class PagedTexts:
         return True
 
     def step(self, steps: Sequence[DraftedStep]) -> list[Array]:
-        works = [Work(text, tokens, rows) for text, tokens, rows in steps if isinstance(text, PagedText)]
+        works = [
+            Work(text, tokens, rows, drafted=rows - 1) for text, tokens, rows in steps if isinstance(text, PagedText)
+        ]
         return self._decoder.step(works)
 
     def cut(self, text: Text, length: int) -> None:
@@ -120,6 +131,8 @@ class PagedTexts:
         within = [old for old, held in alike if common(held, tokens) == len(held)]
         for old in within:
             self.drop(old)
+        if text.marks is not None:
+            text.marks.rest()
         if len(tokens):
             self._kept[text] = tokens
         if len(self._kept) > KEPT:

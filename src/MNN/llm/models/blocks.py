@@ -25,14 +25,16 @@ def attend(
     interleaved: bool = False,
     norms: tuple[float, float] | None = None,
     grown: Value | None = None,
+    normed: Sequence[str] = ("q_norm", "k_norm"),
 ) -> Value:
     """Self-attention whose queries, keys and values are linear in ``y``, with the output's layer behind it. ``angles``
     are those of the positions (None: there are none); ``norms`` (epsilon, and what is added to the weights): heads of
-    queries and keys are normalised by ``at.q_norm`` and ``at.k_norm``; ``grown``: what queries are multiplied by."""
+    queries and keys are normalised, by the weights that are called as ``normed`` says; ``grown``: what queries are
+    multiplied by."""
     qkv = net.linear(y, *(f"{at}.{name}" for name in names))
     gamma = None
     if norms is not None:
-        own = [net.weight(f"{at}.{name}.weight") for name in ("q_norm", "k_norm")]
+        own = [net.weight(f"{at}.{name}.weight") for name in normed]
         if any(one.shape != (heads.size,) for one in own):
             raise FormatError(f"{at}: norms of queries and keys are no vectors of {heads.size} numbers, a head's size")
         tiled = [np.tile(one, (n, 1)) for one, n in zip(own, (heads.count, heads.groups), strict=True)]

@@ -22,12 +22,13 @@ _TYPES = {32: DType.F32, 16: DType.I16, 8: DType.U8, 4: DType.U8}
 @dataclass(frozen=True)
 class CacheForm:
     """``keys`` and ``values``: bits of each number (:data:`BITS`). ``pages``: of each pool; ``entries``: of the table
-    that says which pages the texts of one run have."""
+    that says which pages the texts of one run have. ``slots``: for what recurrent layers end with."""
 
     keys: int = 16
     values: int = 16
     pages: int = 64
     entries: int = 64
+    slots: int = 320
 
     @property
     def codes(self) -> tuple[int, int]:

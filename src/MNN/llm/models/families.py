@@ -15,9 +15,13 @@ from MNN.llm.models.weights import Unprefixed, Weights
 
 Translate = Callable[[Mapping[str, object]], Mapping[str, object]]
 Build = Callable[[Config, Layers], Graph]
+Keeps = Callable[[Config], Sequence[Sequence[str]]]
 _FAMILIES: dict[str, Build] = {}
 _ENCODERS: dict[str, Build] = {}
 _TRANSLATIONS: dict[str, Translate] = {}
+_KEEPS: dict[str, Keeps] = {}
+KEYS = "keys"
+"""What layers of attention keep, beside kinds of :mod:`MNN.llm.models.recurrent`."""
 
 
 def family(*names: str) -> Callable[[Build], Build]:
@@ -48,6 +52,23 @@ def translates(name: str) -> Callable[[Translate], Translate]:
         return translate
 
     return add
+
+
+def keeps(*names: str) -> Callable[[Keeps], Keeps]:
+    """Enters what says which kinds of states each layer of these families has, where not all have keys and values."""
+
+    def add(kinds: Keeps) -> Keeps:
+        _KEEPS.update(dict.fromkeys(names, kinds))
+        return kinds
+
+    return add
+
+
+def kept_kinds(config: Mapping[str, object]) -> list[tuple[str, ...]]:
+    """The kinds of states of every layer of a model."""
+    told = usual(config)
+    found = _KEEPS.get(told.family)
+    return [(KEYS,)] * told.layers if found is None else [tuple(kinds) for kinds in found(told)]
 
 
 @functools.cache
@@ -132,6 +153,6 @@ def usual(config: Mapping[str, object]) -> Config:
 
 
 __all__ = [
-    "Build", "build", "build_encoder", "build_pairs", "build_vectors", "build_with", "compares", "embeds", "encoder",
-    "families", "family", "translates", "usual",
+    "KEYS", "Build", "build", "build_encoder", "build_pairs", "build_vectors", "build_with", "compares", "embeds",
+    "encoder", "families", "family", "keeps", "kept_kinds", "translates", "usual",
 ]  # fmt: skip

@@ -19,6 +19,7 @@ from MNN.ir.graph import Graph, Value
 from MNN.ir.quant import QuantizedArray
 from MNN.llm.models.arithmetic import Arithmetic, compressed_rows
 from MNN.llm.models.cache import TILE, CacheForm
+from MNN.llm.models.padded_rows import real_tokens, whole_rows
 from MNN.llm.models.rotary import Rotary
 from MNN.llm.models.weights import Array, Weights, joined, stacked
 
@@ -62,7 +63,8 @@ class Layers(Arithmetic):
     Without ``padded`` the batch is 1, and the tokens are those of several texts, one after the other, whose keys and
     values lie in the pages of one ``cache``: ``tiles`` i64 ``[tiles, 4]``, and for every window that layers have
     ``places{n}`` i64 ``[sequence]`` and ``table{n}`` i64 ``[entries]`` say where
-    (:class:`MNN.ir.prims.PagedAttention`). In place of tokens there are their rows of the table ``embeddings``, a
+    (:class:`MNN.ir.prims.PagedAttention`); recurrent layers have ``segments`` i64 ``[segments, 4]``
+    (:class:`MNN.ir.prims.CausalConvolution`). In place of tokens there are their rows of the table ``embeddings``, a
     weight of this name that is none of the graph's: ``embedded`` f32 ``[1, sequence, width]``. With ``padded``, every
     row of the batch is a text, which caches of its own grow with: ``tokens`` i64 ``[batch, sequence]``, and ``first``
     i64 ``[batch]`` says how many of the oldest keys of each row are padding.
@@ -78,6 +80,10 @@ class Layers(Arithmetic):
         """Of encoders of pairs: which of the two texts each token is of, i64 ``[batch, sequence]``."""
         self.caches: dict[int, list[str]] = {}
         """The states of layers by their window, 0 where all keys are seen; ``n`` numbers these in order."""
+        self.recurrent: list[str] = []
+        """The states of recurrent layers, which have a slot for each text."""
+        self._segments: Value | None = None
+        self._real: Value | None = None
         self._tiles: Value | None = None
         self._where: list[tuple[Value, Value]] = []
         self.states: dict[str, str] = {}
@@ -284,7 +290,7 @@ class Layers(Arithmetic):
 
     def _attention_in_pages(self, q: Value, k: Value, v: Value, heads: Heads, layer: int, value_size: int) -> Value:
         pools = [
-            (self._input(f"past_{name}{layer}", dtype, shape), f"present_{name}{layer}")
+            self._input(f"past_{name}{layer}", dtype, shape)
             for name, dtype, shape in self.cache.pools(heads.groups, heads.size, value_size)
         ]
         if heads.window not in self.caches:
@@ -295,17 +301,15 @@ class Layers(Arithmetic):
         if self._tiles is None:
             self._tiles = self._input("tiles", DType.I64, ("tiles", 4))
         places, table = self._where[list(self.caches).index(heads.window)]
-        self.caches[heads.window] += [pool.name for pool, _ in pools]
+        self.caches[heads.window] += [pool.name for pool in pools]
         bits = self.cache.codes
         out, *present = self.emit(
-            "PagedAttention", [q, k, v, places, table, self._tiles, *(pool for pool, _ in pools)], 1 + len(pools),
+            "PagedAttention", [q, k, v, places, table, self._tiles, *pools], 1 + len(pools),
             scale=heads.scale, softcap=heads.softcap, window=heads.window, tile=TILE, key_bits=bits[0],
             value_bits=bits[1], slopes=heads.slopes or None, sinks=heads.sinks or None,
         )  # fmt: skip
-        for (before, name), after in zip(pools, present, strict=True):
-            after.name, after.dtype, after.shape = name, before.dtype, before.shape
-            self.states[before.name] = name
-            self.graph.outputs.append(after)
+        for before, after in zip(pools, present, strict=True):
+            self.put(before, after)
         return out
 
     def attention_at_once(
@@ -339,6 +343,35 @@ class Layers(Arithmetic):
         total = self.op("Cast", lengths[0] if past is None else self.add(*lengths), dstT="DT_INT64")
         return self.op("Range", self.const(np.int64(0)), total, self.const(np.int64(1)), Tidx="DT_INT64")
 
+    # -- states of a fixed size -------------------------------------------------------------------------------------
+
+    def slots(self, kind: str, layer: int, shape: Sequence[int]) -> tuple[Value, Value]:
+        """The state of a recurrent layer, f32 ``[slots, *shape]``, and the segments that go on from it."""
+        count = self.cache.slots if self.first is None else self._batch
+        pool = self._input(f"past_{kind}{layer}", DType.F32, (count, *shape))
+        self.recurrent.append(pool.name)
+        if self._segments is None:
+            given = None if self.tokens is None else whole_rows(self, self.tokens)
+            self._segments = given or self._input("segments", DType.I64, ("segments", 4))
+        return pool, self._segments
+
+    def unpadded(self, x: Value, rank: int = 2) -> Value:
+        """``x [batch, sequence, ...]`` of ``rank`` sizes behind the batch, with zeros in place of padding."""
+        if self.first is None or self.tokens is None:
+            return x
+        if self._real is None:
+            seen = self._input("past_seen", DType.I64, (self._batch,))
+            self._real, after = real_tokens(self, self.tokens, self.first, seen)
+            self.put(seen, after)
+        mask = self._real if rank == 2 else self.op("Unsqueeze", self._real, squeezeDims=[3])
+        return self.multiply(x, mask)
+
+    def put(self, before: Value, after: Value) -> None:
+        """Makes an input a state, which becomes this."""
+        after.name, after.dtype, after.shape = before.name.replace("past", "present", 1), before.dtype, before.shape
+        self.states[before.name] = after.name
+        self.graph.outputs.append(after)
+
     # -- the end ----------------------------------------------------------------------------------------------------
 
     def picked(self, x: Value) -> Value:
@@ -354,7 +387,7 @@ class Layers(Arithmetic):
         logits.name = name
         self.graph.outputs.insert(0, logits)
         caches = {str(window): names for window, names in self.caches.items()}
-        self.graph.meta |= {"caches": caches, "embeddings": self.embeddings}
+        self.graph.meta |= {"caches": caches, "embeddings": self.embeddings, "recurrent": self.recurrent}
         return self.graph
 
 

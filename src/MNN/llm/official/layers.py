@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -42,6 +42,9 @@ class OfficialLayers(Layers):
 
     def rows_of(self, table: Array, indices: Value) -> Value:
         raise UnsupportedError("tables other than that of the tokens have no place in the official engine's models")
+
+    def slots(self, kind: str, layer: int, shape: Sequence[int]) -> tuple[Value, Value]:
+        raise UnsupportedError(f"recurrent layers of '{self.graph.name}' have no place in the official engine's models")
 
     def linear(self, x: Value, *names: str, bias: bool | None = None) -> Value:
         self._label = "/".join(

@@ -40,7 +40,7 @@ from MNN.schema.files import MappedFile, identity, open_regular
 PART = "programs"
 MOST = 16
 """Programs that one session writes: a model fed with ever new sizes must not fill the disk."""
-_NOTED = ("states", "caches", "embeddings", "adapters")
+_NOTED = ("states", "caches", "recurrent", "embeddings", "adapters")
 """What a graph notes of itself that is written as JSON."""
 _HARMLESS = ("<f4", "<f8", "<f2")
 """Element types of constants that are only computed with: damaged ones give wrong numbers and nothing worse."""

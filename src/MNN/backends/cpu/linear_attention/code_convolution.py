@@ -67,9 +67,9 @@ class _Convolving:
             rows = [self._row(x, token.index + (j - self.before)) for j in range(spec.taps)]
             with b.loop(0, self.wide, self.lanes) as each:
                 total = b.const(self.vector, 0.0)
-                for j, row in enumerate(rows):
+                for j, place in enumerate(rows):
                     weight = b.load(self.vector, b.gep(weights, F32, each.index + j * spec.columns))
-                    total = b.fma(weight, b.load(self.vector, b.gep(row, F32, each.index)), total)
+                    total = b.fma(weight, b.load(self.vector, b.gep(place, F32, each.index)), total)
                 b.store(total, b.gep(out, F32, each.index))
 
         def keep() -> None:

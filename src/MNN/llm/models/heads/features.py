@@ -45,6 +45,11 @@ class FeatureLayers(Layers):
         self._note(x, name)
         return super().layer_norm(x, name, epsilon)
 
+    def slots(self, kind: str, layer: int, shape: Sequence[int]) -> tuple[Value, Value]:
+        raise UnsupportedError(
+            f"models of the kind '{self.graph.name}' have recurrent layers; heads do not draft for them"
+        )
+
     def _note(self, x: Value, name: str) -> None:
         """Layers begin with a norm of what goes into them."""
         found = _ENTRY.fullmatch(name)

@@ -29,11 +29,12 @@ def qwen_moe(config: Config, net: Layers) -> Graph:
         own = replace(heads, window=windows[i])
         x = net.add(x, attend(net, y, f"{at}.self_attn", own, i, angles, norms=norms))
         y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
-        x = net.add(x, _feed_forward(config, net, y, f"{at}.mlp", i, routing))
+        x = net.add(x, feed_forward(config, net, y, f"{at}.mlp", i, routing))
     return head(config, net, net.rms_norm(net.picked(x), "model.norm", config.epsilon))
 
 
-def _feed_forward(config: Config, net: Layers, y: Value, at: str, layer: int, routing: Routing) -> Value:
+def feed_forward(config: Config, net: Layers, y: Value, at: str, layer: int, routing: Routing) -> Value:
+    """What stands behind attention in a layer: experts, or none in some."""
     dense = config.get("mlp_only_layers")
     step = max(int(config.number("decoder_sparse_step", 1)), 1)
     if (layer + 1) % step or (isinstance(dense, Sequence) and layer in dense):

@@ -1,0 +1,68 @@
+"""LFM2 (Liquid AI 2025): short convolutions between two gates, beside a few layers of attention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from MNN.errors import FormatError
+from MNN.ir.graph import Graph, Value
+from MNN.llm.models.blocks import attend, head
+from MNN.llm.models.config import Config
+from MNN.llm.models.families import KEYS, family, keeps, translates
+from MNN.llm.models.layers import Layers
+from MNN.llm.models.recurrent import CONVOLUTION, convolved
+
+_NORMS = ("q_layernorm", "k_layernorm")
+
+
+@translates("lfm2")
+def _usual(config: Mapping[str, object]) -> Mapping[str, object]:
+    """The first configurations list the layers of attention in place of the kinds of all."""
+    found, layers = dict(config), config.get("num_hidden_layers")
+    listed = config.get("full_attn_idxs")
+    if config.get("layer_types") is None and isinstance(layers, int):
+        among = listed if isinstance(listed, Sequence) else range(layers)
+        found["layer_types"] = ["full_attention" if i in among else "conv" for i in range(layers)]
+    return found | {"rms_norm_eps": config.get("norm_eps", 1e-5)}
+
+
+def _kinds(config: Config) -> list[bool]:
+    """Which layers are convolutions."""
+    kinds = config.get("layer_types")
+    known = ("full_attention", "conv")
+    if not isinstance(kinds, Sequence) or len(kinds) < config.layers or any(kind not in known for kind in kinds):
+        raise FormatError(f"layer_types is {kinds!r:.80}; expected are {config.layers} times {' or '.join(known)}")
+    return [kind == "conv" for kind in kinds[: config.layers]]
+
+
+@keeps("lfm2")
+def _states(config: Config) -> Sequence[Sequence[str]]:
+    return [(CONVOLUTION,) if short else (KEYS,) for short in _kinds(config)]
+
+
+@family("lfm2")
+def lfm2(config: Config, net: Layers) -> Graph:
+    heads = config.heads()
+    angles = net.angles(config.rotary(heads.size, theta=1e6))
+    x = net.embed("model.embed_tokens.weight")
+    for i, short in enumerate(_kinds(config)):
+        at = f"model.layers.{i}"
+        y = net.rms_norm(x, f"{at}.operator_norm", config.epsilon)
+        if short:
+            y = _short(config, net, y, f"{at}.conv", i)
+        else:
+            norms = (config.epsilon, 0.0)
+            y = attend(net, y, f"{at}.self_attn", heads, i, angles, output="out_proj", norms=norms, normed=_NORMS)
+        x = net.add(x, y)
+        y = net.rms_norm(x, f"{at}.ffn_norm", config.epsilon)
+        inner = f"{at}.feed_forward"
+        x = net.add(x, net.gated(y, f"{inner}.w1", f"{inner}.w3", f"{inner}.w2", "silu"))
+    return head(config, net, net.rms_norm(net.picked(x), "model.embedding_norm", config.epsilon))
+
+
+def _short(config: Config, net: Layers, y: Value, at: str, layer: int) -> Value:
+    """A convolution over a few tokens of what one gate lets in; another one lets it out."""
+    before, after, own = net.split(net.linear(y, f"{at}.in_proj"), [config.width] * 3)
+    return net.linear(
+        net.multiply(after, convolved(net, net.multiply(before, own), f"{at}.conv", layer)), f"{at}.out_proj"
+    )

@@ -1,0 +1,116 @@
+"""Qwen3-Next (Qwen 2025): layers of the gated delta rule (Yang et al. 2024, arXiv:2412.06464), every fourth of
+attention whose results have a gate, and experts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from MNN.errors import FormatError
+from MNN.ir.graph import Graph, Value
+from MNN.llm.models.blocks import apart, head
+from MNN.llm.models.config import Config
+from MNN.llm.models.decoders.hybrid.granite import recurrent_layers
+from MNN.llm.models.decoders.mixtures.qwen_moe import feed_forward
+from MNN.llm.models.experts import Routing
+from MNN.llm.models.families import KEYS, family, keeps
+from MNN.llm.models.layers import Angles, Heads, Layers
+from MNN.llm.models.mamba import softplus
+from MNN.llm.models.recurrent import CONVOLUTION, MATRIX, convolved, summed_up
+from MNN.llm.models.weights import ordered
+
+_TINY = 1e-6
+"""Added to the square of a key's length."""
+
+
+def _recurrent(config: Config) -> list[bool]:
+    """Which layers are no attention."""
+    if config.get("layer_types") is not None:
+        return recurrent_layers(config)
+    every = max(int(config.number("full_attention_interval", 4)), 1)
+    return [(i + 1) % every > 0 for i in range(config.layers)]
+
+
+@keeps("qwen3_next")
+def _states(config: Config) -> Sequence[Sequence[str]]:
+    return [(CONVOLUTION, MATRIX) if own else (KEYS,) for own in _recurrent(config)]
+
+
+@family("qwen3_next")
+def qwen3_next(config: Config, net: Layers) -> Graph:
+    heads, epsilon = config.heads(), config.epsilon
+    routing = Routing.of(config, config.flag("norm_topk_prob", True))
+    angles = net.angles(config.rotary(heads.size, share=0.25))
+    x = net.embed("model.embed_tokens.weight")
+    for i, own in enumerate(_recurrent(config)):
+        at = f"model.layers.{i}"
+        y = net.rms_norm(x, f"{at}.input_layernorm", epsilon, plus=1.0)
+        if own:
+            y = _delta(config, net, y, f"{at}.linear_attn", i)
+        else:
+            y = _attend(config, net, y, f"{at}.self_attn", heads, i, angles)
+        x = net.add(x, y)
+        y = net.rms_norm(x, f"{at}.post_attention_layernorm", epsilon, plus=1.0)
+        x = net.add(x, feed_forward(config, net, y, f"{at}.mlp", i, routing))
+    return head(config, net, net.rms_norm(net.picked(x), "model.norm", epsilon, plus=1.0))
+
+
+def _attend(config: Config, net: Layers, y: Value, at: str, heads: Heads, layer: int, angles: Angles) -> Value:
+    """Attention whose results have a gate for each number, which comes from the queries' layer: in its rows, a head's
+    queries lie in front of its gates."""
+    wide = heads.count * heads.size
+    rows = np.arange(2 * wide).reshape(heads.count, 2, heads.size).swapaxes(0, 1).reshape(-1)
+    q, gate = net.split(_reordered(net, y, f"{at}.q_proj", rows), [wide, wide])
+    qkv = net.concat([q, net.linear(y, f"{at}.k_proj", f"{at}.v_proj")])
+    norms = [net.weight(f"{at}.{name}.weight") + np.float32(1) for name in ("q_norm", "k_norm")]
+    if any(norm.shape != (heads.size,) for norm in norms):
+        raise FormatError(f"{at}: norms of queries and keys are no vectors of {heads.size} numbers, a head's size")
+    gamma = np.concatenate([np.tile(n, (k, 1)) for n, k in zip(norms, (heads.count, heads.groups), strict=True)])
+    q, k, v = apart(net, qkv, heads, angles, gamma=gamma, epsilon=config.epsilon)
+    out = net.multiply(net.attention(q, k, v, heads, layer), net.op("Sigmoid", gate))
+    return net.linear(out, f"{at}.o_proj")
+
+
+def _delta(config: Config, net: Layers, y: Value, at: str, layer: int) -> Value:
+    """A short convolution, then the gated delta rule; what it gives is normalised and has a gate."""
+    groups, heads = config.count("linear_num_key_heads"), config.count("linear_num_value_heads")
+    size, value_size = config.count("linear_key_head_dim"), config.count("linear_value_head_dim")
+    if heads % groups:
+        raise FormatError(f"{heads} heads of values cannot share {groups} heads of keys")
+    each, keys, values = heads // groups, groups * size, heads * value_size
+    sizes = [size, size, each * value_size, each * value_size]
+    both = _reordered(net, y, f"{at}.in_proj_qkvz", _side_by_side(groups, sizes))
+    mixed, gate = net.split(both, [2 * keys + values, values])
+    shares = _reordered(net, y, f"{at}.in_proj_ba", _side_by_side(groups, [each, each]))
+    share, rate = net.split(shares, [heads, heads])
+    mixed = net.activation(config.activation, convolved(net, mixed, f"{at}.conv1d", layer))
+    q, k, v = net.split(mixed, [keys, keys, values])
+    q, k = (_unit(net, net.reshape(t, 0, 0, groups, size), size) for t in (q, k))
+    rate = softplus(net, net.add(rate, net.vector(f"{at}.dt_bias")))
+    decay = net.unary("EXP", net.multiply(rate, net.const(-np.exp(net.weight(f"{at}.A_log")))))
+    v = net.reshape(v, 0, 0, heads, value_size)
+    q = net.multiply(q, size**-0.5)
+    out = summed_up(net, q, k, v, decay, layer, (heads, size, value_size), net.op("Sigmoid", share))
+    out = net.rms_norm(out, f"{at}.norm", config.epsilon)
+    out = net.multiply(out, net.activation("silu", net.reshape(gate, 0, 0, heads, value_size)))
+    return net.linear(net.reshape(out, 0, 0, values), f"{at}.out_proj")
+
+
+def _unit(net: Layers, x: Value, size: int) -> Value:
+    """Heads of the length 1."""
+    return net.multiply(net.op("LayerNorm", x, axis=[-1], epsilon=_TINY / size, useRMSNorm=True), size**-0.5)
+
+
+def _side_by_side(groups: int, sizes: Sequence[int]) -> np.ndarray:
+    """Of rows that lie group by group, with so many of each kind, in which order those of a kind follow each other."""
+    whole = np.arange(groups * sum(sizes)).reshape(groups, -1)
+    return np.concatenate([part.reshape(-1) for part in np.split(whole, np.cumsum(sizes)[:-1], 1)])
+
+
+def _reordered(net: Layers, y: Value, name: str, rows: np.ndarray) -> Value:
+    """A linear layer whose results come in another order."""
+    if net.height(f"{name}.weight") != len(rows):
+        raise FormatError(f"'{name}.weight' has {net.height(f'{name}.weight')} rows; expected are {len(rows)}")
+    bias = net.weight(f"{name}.bias")[rows] if f"{name}.bias" in net.weights else None
+    return net.product(y, ordered(net.weights[f"{name}.weight"], rows), bias)
