@@ -21,12 +21,14 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 import keras
 import numpy as np
 
+import tests.keras.operation_families
 import tests.keras.sequence_families  # noqa: F401 - enters its families
 from tests.keras.families import FAMILIES
 from tests.tensorflow.record import _packed, _write
 
 OLD_FORM = {
-    "BatchNormalization", "Bidirectional", "Conv2D", "MultiHeadAttention", "NestedModels", "Operations",
+    "BatchNormalization", "Bidirectional", "CallsOfModels", "Conv2D", "MultiHeadAttention",
+    "NestedModels", "Operations", "OperationsOneByOne",
     "OperationsOnShapes", "PReLU", "RNN", "SeparableConv2D", "Sequential", "TimeDistributed",
 }  # fmt: skip
 """Families that are recorded as ``.h5`` too."""

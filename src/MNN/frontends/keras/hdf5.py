@@ -100,11 +100,15 @@ class Hdf5:
             dtype = np.dtype(found.dtype)
             size = math.prod(int(n) for n in found.shape) * dtype.itemsize
             self._read += size
-            if dtype.kind not in "fiub" or self._read > 4 * self._size:
+            bfloat16 = dtype.kind == "V" and dtype.itemsize == 2 and dtype.names is None
+            if (dtype.kind not in "fiub" and not bfloat16) or self._read > 4 * self._size:
                 raise FormatError(f"{self.name}: '{path[:200]}' is of {size} bytes and type {dtype}")
             array = np.asarray(found[()])
             if array.shape != tuple(found.shape):
                 raise FormatError(f"{self.name}: '{path[:200]}' is not of the shape that it is said to be")
+            if bfloat16:  # which Keras writes as two bytes without a meaning
+                wide = np.frombuffer(array.tobytes(), "<u2").astype(np.uint32) << 16
+                return wide.view(np.float32).reshape(array.shape)
             return np.ascontiguousarray(array, dtype.newbyteorder("=")).reshape(array.shape)
 
 

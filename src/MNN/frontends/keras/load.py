@@ -69,6 +69,7 @@ def _archive(source: str | os.PathLike[str] | bytes, name: str) -> tuple[Part, s
     if not archive.has(WEIGHTS):
         raise FormatError(f"{name} has no '{WEIGHTS}'; {SAVE_WHOLE}, with its weights in one file")
     fill_from_paths(part, Hdf5(archive.stored(WEIGHTS), f"'{WEIGHTS}' in {name}"))
+    part.lend()
     notes = _json(archive.read("metadata.json"), f"'metadata.json' in {name}") if archive.has("metadata.json") else {}
     return part, str(notes.get("keras_version", "3") if isinstance(notes, dict) else "3")
 

@@ -6,9 +6,11 @@ file has one list for each layer of the model, what is trained first.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -74,10 +76,67 @@ class Part:
         """Gives all variables their numbers from a list as ``.h5`` files have it."""
         slots = [*self._of(True), *self._of(False)]
         if len(slots) != len(arrays):
+            slots = self._once(slots)
+        if len(slots) != len(arrays):
             names = ", ".join(name for _, name in slots[:12]) or "none"
             raise FormatError(f"{self.where}: {len(arrays)} variables are stored, expected {len(slots)} ({names})")
         for (part, name), array in zip(slots, arrays, strict=True):
             part.arrays[name] = array
+        self.lend()
+
+    def _once(self, slots: Sequence[tuple[Part, str]]) -> list[tuple[Part, str]]:
+        """Slots without those of layers that have come before: a layer in two models is in both as a whole."""
+        seen: set[str] = set()
+        again: set[int] = set()
+
+        def walk(part: Part, inside: bool) -> None:
+            inside = inside or part.same in seen
+            if inside:
+                again.add(id(part))
+            else:
+                seen.add(part.same)
+            for inner in part.inside:
+                walk(inner, inside)
+
+        for part in self.inside:
+            walk(part, False)
+        return [(part, name) for part, name in slots if id(part) not in again]
+
+    @cached_property
+    def same(self) -> str:
+        """What is equal for two places that one layer is used at: names are given once in a program."""
+        return json.dumps([self.kind, self.name, _plain(self.config)], sort_keys=True, default=str)
+
+    @property
+    def full(self) -> bool:
+        """Whether it has variables, and the numbers of them all."""
+        slots = list(self.slots())
+        return bool(slots) and all(name in part.arrays for part, name in slots)
+
+    def lend(self) -> None:
+        """A layer that is used in two models has its numbers in the file once: the other place is given them."""
+        owners: dict[str, Part] = {}
+        bare: list[Part] = []
+        pending = [self]
+        while pending:
+            part = pending.pop()
+            pending += part.inside
+            if part.full:
+                owners.setdefault(part.same, part)
+            elif not any(name in p.arrays for p, name in part.slots()):
+                bare.append(part)
+        for part in bare:
+            owner = owners.get(part.same)
+            if owner is not None:
+                for (mine, name), (theirs, _) in zip(part.slots(), owner.slots(), strict=True):
+                    mine.arrays[name] = theirs.arrays[name]
+
+
+def _plain(tree: Any) -> Any:
+    """A configuration without what tells one writing of an object from another."""
+    if isinstance(tree, Mapping):
+        return {str(k): _plain(v) for k, v in tree.items() if k not in ("shared_object_id", "build_config")}
+    return [_plain(v) for v in tree] if isinstance(tree, list) else tree
 
 
 def described(spec: object) -> tuple[str, Mapping[str, Any]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from MNN.errors import FormatError
-from MNN.frontends.common.expressions import binary, insert_axis
+from MNN.frontends.common.expressions import binary, insert_axis, unary
 from MNN.frontends.keras.context import KerasContext
 from MNN.frontends.keras.layers.activations import masked_scores
 from MNN.frontends.keras.node import KerasNode, tensors
@@ -16,6 +17,7 @@ from MNN.frontends.keras.part import Part
 from MNN.frontends.keras.registry import Config, keras_layer
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
+from MNN.ir.shape import normalize_axis
 
 
 def _product(ctx: KerasContext, x: Value, y: Value, turned: bool = False) -> Value:
@@ -26,6 +28,14 @@ def _product(ctx: KerasContext, x: Value, y: Value, turned: bool = False) -> Val
 
 def causal(ctx: KerasContext, queries: Value, keys: Value, axes: tuple[int, int]) -> Value:
     """Which keys come not after which queries, ``[T, S]``; ``axes`` are those of the steps."""
+    lines = _steps(ctx, queries, keys, axes)
+    out = ctx.op("BinaryOp", insert_axis(ctx, lines[0], 1), insert_axis(ctx, lines[1], 0), opType="GREATER_EQUAL")
+    out.dtype = DType.BOOL
+    return out
+
+
+def _steps(ctx: KerasContext, queries: Value, keys: Value, axes: tuple[int, int]) -> list[Value]:
+    """The numbers of the steps of both."""
     lines = []
     for x, axis in zip((queries, keys), axes, strict=True):
         size = ctx.op(
@@ -34,9 +44,7 @@ def causal(ctx: KerasContext, queries: Value, keys: Value, axes: tuple[int, int]
         line = ctx.op("Range", ctx.const(0, DType.I32), size, ctx.const(1, DType.I32))
         line.dtype = DType.I32
         lines.append(line)
-    out = ctx.op("BinaryOp", insert_axis(ctx, lines[0], 1), insert_axis(ctx, lines[1], 0), opType="GREATER_EQUAL")
-    out.dtype = DType.BOOL
-    return out
+    return lines
 
 
 def both(ctx: KerasContext, first: Value | None, second: Value | None) -> Value | None:
@@ -138,9 +146,7 @@ def multi_head_attention(ctx: KerasContext, node: KerasNode) -> list[Value]:
     query, value = given["query"], given["value"]
     key = given.get("key", value)
     if any(ctx.rank(v) != 3 for v in (query, key, value)) or node.config.get("attention_axes") not in (None, [1], [-2]):
-        raise node.unsupported("attention over several axes", "reshape to one axis of steps before it")
-    if node.config.get("sliding_window"):
-        raise node.unsupported("a sliding window", "give the window as attention_mask")
+        return [_over_axes(ctx, node, query, key, value)]
     part = node.part
     q, k, v = (_heads(ctx, part.child(f"{n}_dense"), x) for n, x in (("query", query), ("key", key), ("value", value)))
     _, heads, width = _numbers(part.child("query_dense"))[0].shape
@@ -163,6 +169,39 @@ def multi_head_attention(ctx: KerasContext, node: KerasNode) -> list[Value]:
     if node.masks and node.masks[0] is not None:
         ctx.masks[out] = node.masks[0]
     return [out, weights] if node.kwargs.get("return_attention_scores") else [out]
+
+
+def _over_axes(ctx: KerasContext, node: KerasNode, query: Value, key: Value, value: Value) -> Value:
+    """Attention over some of the axes between the first and the last one: the others are as samples meanwhile."""
+    rank = ctx.sizes(query, node.where)
+    given = node.config.get("attention_axes") or list(range(1, rank - 1))
+    axes = sorted(normalize_axis(int(a), rank, node.where) for a in (given if isinstance(given, list) else [given]))
+    plain = not any(m is not None for m in node.masks) and not set(node.kwargs) & {"attention_mask", "query_mask"}
+    asked = node.kwargs.get("use_causal_mask") or node.kwargs.get("return_attention_scores")
+    if any(ctx.rank(v) != rank for v in (key, value)) or not axes or axes[0] < 1 or axes[-1] > rank - 2:
+        raise node.unsupported(f"attention over the axes {given} of {rank}", "use axes between the first and the last")
+    if asked or not plain:
+        raise node.unsupported("masks or scores of attention over several axes", "reshape to one axis of steps before")
+    others = [a for a in range(1, rank - 1) if a not in axes]
+    order = [0, *others, *axes, rank - 1]
+
+    def sizes(x: Value, of: Sequence[int]) -> list[int]:
+        found = [(x.shape or ())[a] for a in of]
+        if not all(isinstance(n, int) for n in found):
+            raise node.unsupported("attention over axes of open sizes", "save the model with shapes")
+        return [int(n) for n in found]
+
+    rows = []
+    for x in (query, value, key):
+        turned = ctx.tf("Transpose", x, ctx.const(order, DType.I32))
+        flat = ctx.op("Reshape", turned, ctx.const([-1, math.prod(sizes(x, axes)), *sizes(x, [rank - 1])]))
+        flat.dtype = x.dtype
+        rows.append(flat)
+    inner = replace(node.part, config={**node.part.config, "attention_axes": None})
+    out = ctx.result(inner, *rows, masks=[None] * 3)
+    apart = ctx.op("Reshape", out, ctx.const([-1, *sizes(query, [*others, *axes]), *sizes(out, [2])]))
+    apart.dtype = query.dtype
+    return ctx.tf("Transpose", apart, ctx.const([order.index(a) for a in range(rank)], DType.I32))
 
 
 def _numbers(part: Part, like: Value | None = None) -> tuple[np.ndarray, np.ndarray | None]:
@@ -228,4 +267,16 @@ def _mask(ctx: KerasContext, node: KerasNode, query: Value, key: Value, value: V
         mask = both(ctx, mask, ctx.cast(given, DType.BOOL))
     if node.kwargs.get("use_causal_mask"):
         mask = both(ctx, mask, ctx.op("Unsqueeze", causal(ctx, query, value, (1, 1)), squeezeDims=[0, 1]))
+    if node.config.get("sliding_window") is not None:
+        near = _near(ctx, query, value, node.int_attr("sliding_window"))
+        mask = both(ctx, mask, ctx.op("Unsqueeze", near, squeezeDims=[0, 1]))
     return mask
+
+
+def _near(ctx: KerasContext, query: Value, value: Value, window: int) -> Value:
+    """Which keys are fewer than ``window`` steps from which queries, ``[T, S]``."""
+    lines = _steps(ctx, query, value, (1, 1))
+    apart = binary(ctx, "SUB", insert_axis(ctx, lines[0], 1), insert_axis(ctx, lines[1], 0))
+    near = ctx.op("BinaryOp", unary(ctx, "ABS", apart), ctx.const(window, DType.I32), opType="LESS")
+    near.dtype = DType.BOOL
+    return near

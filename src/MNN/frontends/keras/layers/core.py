@@ -58,6 +58,11 @@ def _embeddings(config: Config) -> Sequence[str]:
 
 @keras_layer("Embedding", variables=_embeddings)
 def embedding(ctx: KerasContext, node: KerasNode) -> Value:
+    return looked_up(ctx, node)
+
+
+def looked_up(ctx: KerasContext, node: KerasNode) -> Value:
+    """The rows of a table; numbers that are 0 may be a mask."""
     plain_precision(node, node.config)
     x, table = node.input(0), ctx.needed(node, "embeddings")
     numbers = x if x.dtype in (DType.I32, DType.I64) else ctx.cast(x, DType.I32)
@@ -65,6 +70,31 @@ def embedding(ctx: KerasContext, node: KerasNode) -> Value:
     if node.bool_attr("mask_zero"):
         ctx.masks[y] = ctx.op("BinaryOp", numbers, ctx.const_like(0, numbers), opType="NOTEQUAL")
     return y
+
+
+def _reversible(config: Config) -> Sequence[str]:
+    return ["embeddings"] if config.get("tie_weights", True) else ["embeddings", "reverse_embeddings"]
+
+
+@keras_layer("ReversibleEmbedding", variables=_reversible)
+def reversible_embedding(ctx: KerasContext, node: KerasNode) -> Value:
+    """An embedding, or (``reverse``) the scores of all words for what a model gives."""
+    if not node.argument(1, "reverse", False):
+        return looked_up(ctx, node)
+    plain_precision(node, node.config)
+    if node.config.get("reverse_dtype") is not None:
+        raise node.unsupported("reverse_dtype", "leave it out")
+    x = node.input(0)
+    tied = node.bool_attr("tie_weights", True)
+    table = ctx.needed(node, "embeddings" if tied else "reverse_embeddings")
+    y = ctx.op("MatMul", x, table, transposeB=tied)
+    y.dtype = x.dtype
+    limit = node.config.get("logit_soft_cap")
+    if limit is None:
+        return y
+    bent = ctx.op("TanH", binary(ctx, "MUL", y, 1 / float(limit)))
+    bent.dtype = x.dtype
+    return binary(ctx, "MUL", bent, float(limit))
 
 
 @keras_layer("Masking")
@@ -91,15 +121,13 @@ def nothing(ctx: KerasContext, node: KerasNode) -> Value:
 
 @keras_layer(
     "RandomFlip", "RandomRotation", "RandomZoom", "RandomTranslation", "RandomBrightness", "RandomContrast",
-    "RandomCrop", "RandomHeight", "RandomWidth", "RandomShear", "RandomHue", "RandomSaturation", "RandomColorJitter",
+    "RandomHeight", "RandomWidth", "RandomShear", "RandomHue", "RandomSaturation", "RandomColorJitter",
     "RandomGrayscale", "RandomInvert", "RandomPosterization", "RandomSharpness", "RandomErasing",
     "RandomColorDegeneration", "RandomGaussianBlur", "RandomPerspective", "RandomElasticTransform", "AugMix", "MixUp",
-    "CutMix", "RandAugment",
+    "CutMix", "RandAugment", "Solarization",
 )  # fmt: skip
 def augmentation(ctx: KerasContext, node: KerasNode) -> Value:
-    """Pictures are changed at random in training alone; a crop is in the middle else."""
-    if node.op == "RandomCrop":
-        raise node.unsupported("a crop", "use CenterCrop")
+    """Pictures are changed at random in training alone."""
     return node.input(0)
 
 

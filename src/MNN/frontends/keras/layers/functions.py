@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from MNN.errors import FormatError
+from MNN.frontends.common.expressions import binary
 from MNN.frontends.keras.context import KerasContext
 from MNN.frontends.keras.layers.operations_shapes import joined, picked
 from MNN.frontends.keras.node import KerasNode
@@ -18,7 +19,7 @@ _PAIRS = {
     "sub": "Subtract", "mul": "Multiply", "maximum": "Maximum", "minimum": "Minimum", "pow": "Power",
     "floordiv": "FloorDivide", "mod": "Mod", "greater": "Greater", "greater_equal": "GreaterEqual", "less": "Less",
     "less_equal": "LessEqual", "equal": "Equal", "not_equal": "NotEqual", "logical_and": "LogicalAnd",
-    "logical_or": "LogicalOr", "matmul": "Matmul",
+    "logical_or": "LogicalOr", "matmul": "Matmul", "atan2": "Arctan2",
 }  # fmt: skip
 _ONES = {
     "abs": "Absolute", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "rsqrt": "Rsqrt", "square": "Square",
@@ -26,12 +27,25 @@ _ONES = {
     "negative": "Negative", "tanh": "Tanh", "sigmoid": "Sigmoid", "relu": "Relu", "relu6": "Relu6", "silu": "Silu",
     "swish": "Silu",
     "softplus": "Softplus", "elu": "Elu", "selu": "Selu", "logical_not": "LogicalNot", "identity": "Copy",
-    "stop_gradient": "StopGradient", "softsign": "Softsign",
+    "stop_gradient": "StopGradient", "softsign": "Softsign", "erf": "Erf", "log1p": "Log1p", "expm1": "Expm1",
+    "ones_like": "OnesLike", "zeros_like": "ZerosLike", "tan": "Tan", "sinh": "Sinh", "cosh": "Cosh", "asin": "Arcsin",
+    "acos": "Arccos", "atan": "Arctan", "reciprocal": "Reciprocal", "is_nan": "Isnan", "log_sigmoid": "LogSigmoid",
+    "rgb_to_grayscale": "RGBToGrayscale", "rgb_to_hsv": "RGBToHSV", "hsv_to_rgb": "HSVToRGB",
 }  # fmt: skip
 _REDUCTIONS = {
     "reduce_sum": "Sum", "reduce_mean": "Mean", "reduce_max": "Max", "reduce_min": "Min", "reduce_prod": "Prod",
     "reduce_any": "Any", "reduce_all": "All", "reduce_std": "Std", "reduce_variance": "Var",
+    "reduce_logsumexp": "Logsumexp",
 }  # fmt: skip
+_CONFIGURED: dict[str, tuple[str, dict[str, Any]]] = {
+    "argmax": ("Argmax", {"axis": 0}), "argmin": ("Argmin", {"axis": 0}), "argsort": ("Argsort", {"axis": -1}),
+    "sort": ("Sort", {"axis": -1}), "cumsum": ("Cumsum", {"axis": 0}), "cumprod": ("Cumprod", {"axis": 0}),
+    "log_softmax": ("LogSoftmax", {"axis": -1}), "repeat": ("Repeat", {"repeats": None, "axis": None}),
+    "reverse": ("Flip", {"axis": None}), "roll": ("Roll", {"shift": None, "axis": None}),
+    "unstack": ("Unstack", {"num": None, "axis": 0}), "top_k": ("TopK", {"k": 1}),
+    "tensordot": ("Tensordot", {}), "broadcast_to": ("BroadcastTo", {"shape": None}),
+}  # fmt: skip
+"""The operation of Keras, and the arguments behind the tensor in order, with what they are where none is given."""
 
 
 def _op(ctx: KerasContext, node: KerasNode, kind: str, args: list[Any], **config: Any) -> list[Value]:
@@ -51,23 +65,56 @@ def function(ctx: KerasContext, node: KerasNode) -> list[Value]:
     name = path.rpartition(".")[2]
     x = node.args[0] if node.args else None
     if name in _PAIRS:
-        other = node.args[1] if len(node.args) > 1 else node.kwargs.get("y", node.kwargs.get("b"))
+        named = (node.kwargs[key] for key in ("y", "b", "x") if key in node.kwargs)
+        other = node.args[1] if len(node.args) > 1 else next(named, None)
+        if other is None:
+            raise FormatError(f"{node.where}: its second operand is missing")
         flipped = bool(path.startswith("__operators__.r"))
         if node.kwargs.get("transpose_a") or node.kwargs.get("transpose_b"):
             flags = {
                 key: bool(node.kwargs.get(f"transpose_{key[-1]}", False)) for key in ("transpose_a", "transpose_b")
             }
-            return [ctx.tf("MatMul", node.input(0), node.input(1), **flags)]
+            kind = "MatMul" if ctx.rank(node.input(0)) == 2 else "BatchMatMulV2"
+            names = {"transpose_a": "adj_x", "transpose_b": "adj_y"}
+            flags = flags if kind == "MatMul" else {names[key]: flag for key, flag in flags.items()}
+            return [ctx.tf(kind, node.input(0), _operand(ctx, node, other), **flags)]
         return _op(ctx, node, _PAIRS[name], [other, x] if flipped else [x, other])
     if name in _ONES:
         return _op(ctx, node, _ONES[name], [x])
     if name in _REDUCTIONS:
         given = _arguments(node, "axis", "keepdims")
         return _op(ctx, node, _REDUCTIONS[name], [x], axis=given.get("axis"), keepdims=bool(given.get("keepdims")))
+    if name in _CONFIGURED:
+        return _configured(ctx, node, name)
     handler = _OTHERS.get(name)
     if handler is None:
         raise node.unsupported(f"the function tf.{path[:80]}", "export a SavedModel in Keras (model.export('folder'))")
     return handler(ctx, node, x)
+
+
+def _operand(ctx: KerasContext, node: KerasNode, given: Any, dtype: DType = DType.F32) -> Value:
+    """A tensor, or a constant."""
+    if given is None:
+        raise FormatError(f"{node.where}: an operand is missing")
+    return given if isinstance(given, Value) else ctx.const(given, dtype)
+
+
+def _configured(ctx: KerasContext, node: KerasNode, name: str) -> list[Value]:
+    kind, defaults = _CONFIGURED[name]
+    if name == "tensordot":
+        given = _arguments(node, "b", "axes")
+        other = _operand(ctx, node, given.get("b"))
+        return _op(ctx, node, kind, [node.input(0), other], axes=given.get("axes"))
+    given = _arguments(node, *defaults)
+    refused = {"exclusive": False, "reverse": False, "direction": "ASCENDING", "sorted": True}
+    for key, usual in refused.items():
+        if given.get(key, usual) != usual:
+            raise node.unsupported(f"{key}={given[key]!r:.40} of tf.{name}", "export a SavedModel in Keras")
+    config = {key: given.get(key, absent) for key, absent in defaults.items()}
+    made = _op(ctx, node, kind, [node.input(0)], **config)
+    if name in ("argmax", "argmin"):
+        return [ctx.cast(made[0], DType.I32 if given.get("output_type") == "int32" else DType.I64)]
+    return made
 
 
 @keras_layer("SlicingOpLambda")
@@ -172,9 +219,96 @@ def _blocks(ctx: KerasContext, node: KerasNode, x: Any) -> list[Value]:
     return _op(ctx, node, kind, [x], block_size=_arguments(node, "block_size")["block_size"])
 
 
+def _one_hot(ctx: KerasContext, node: KerasNode, x: Any) -> list[Value]:
+    given = _arguments(node, "depth", "on_value", "off_value", "axis")
+    on, off = (
+        (1.0 if k == "on_value" else 0.0) if given.get(k) is None else float(given[k])
+        for k in ("on_value", "off_value")
+    )
+    axis = -1 if given.get("axis") is None else int(given["axis"])
+    hot = _op(ctx, node, "OneHot", [x], num_classes=given["depth"], axis=axis)[0]
+    return [hot if (on, off) == (1.0, 0.0) else binary(ctx, "ADD", binary(ctx, "MUL", hot, on - off), off)]
+
+
+def _pad(ctx: KerasContext, node: KerasNode, x: Any) -> list[Value]:
+    given = _arguments(node, "paddings", "mode", "name", "constant_values")
+    mode, value = str(given.get("mode", "CONSTANT")).lower(), given.get("constant_values", 0)
+    return _op(ctx, node, "Pad", [x, value] if mode == "constant" else [x], pad_width=given["paddings"], mode=mode)
+
+
+def _slice(ctx: KerasContext, node: KerasNode, x: Any) -> list[Value]:
+    given = _arguments(node, "begin", "size")
+    return _op(ctx, node, "Slice", [x, given["begin"]], shape=given["size"])
+
+
+def _strided_slice(ctx: KerasContext, node: KerasNode, x: Any) -> list[Value]:
+    given = _arguments(node, "begin", "end", "strides")
+    masks = {k: int(v) for k, v in given.items() if k.endswith("_mask")}
+    lists = [given.get("begin"), given.get("end"), given.get("strides") or [1] * len(given.get("begin") or ())]
+    return [ctx.tf("StridedSlice", node.input(0), *(_operand(ctx, node, v, DType.I32) for v in lists), **masks)]
+
+
+def _squared_difference(ctx: KerasContext, node: KerasNode, x: Any) -> list[Value]:
+    apart = _op(ctx, node, "Subtract", [x, _arguments(node, "y").get("y", node.kwargs.get("y"))])
+    return _op(ctx, node, "Square", apart)
+
+
+def _add_n(ctx: KerasContext, node: KerasNode, x: Any) -> list[Value]:
+    return [ctx.tf("AddN", *node.inputs)]
+
+
+def _norm(ctx: KerasContext, node: KerasNode, x: Any) -> list[Value]:
+    given = _arguments(node, "ord", "axis", "keepdims")
+    order = given.get("ord", "euclidean")
+    config = {"ord": None if order == "euclidean" else order, "axis": given.get("axis")}
+    return _op(ctx, node, "Norm", [x], keepdims=bool(given.get("keepdims") or given.get("keep_dims")), **config)
+
+
+def _pooled(ctx: KerasContext, node: KerasNode, x: Any) -> list[Value]:
+    kind = "MaxPool" if "max_pool" in str(node.get("function")) else "AveragePool"
+    given = _arguments(node, "ksize", "strides", "padding", "data_format")
+    sizes = [_pair(node, given.get(k)) for k in ("ksize", "strides")]
+    if given.get("data_format", "NHWC") != "NHWC":
+        raise node.unsupported("channels before rows", "use data_format='NHWC'")
+    padding = str(given.get("padding", "VALID")).lower()
+    return _op(ctx, node, kind, [x], pool_size=sizes[0], strides=sizes[1], padding=padding)
+
+
+def _pair(node: KerasNode, given: Any) -> list[int]:
+    """For rows and columns, of one number, two, or one for each axis."""
+    listed = [given] if isinstance(given, int) else list(given or ())
+    listed = listed * 2 if len(listed) == 1 else listed[1:3] if len(listed) == 4 else listed
+    if len(listed) != 2 or not all(isinstance(n, int) for n in listed):
+        raise FormatError(f"{node.where}: sizes {given!r:.60}")
+    return listed
+
+
+def _conv2d(ctx: KerasContext, node: KerasNode, x: Any) -> list[Value]:
+    given = _arguments(node, "filter", "strides", "padding")
+    kernel = given.get("filter", given.get("filters"))
+    plain = given.get("data_format", "NHWC") == "NHWC" and isinstance(given.get("padding"), str)
+    if not plain or isinstance(kernel, Value) or given.get("dilations") not in (None, [1, 1, 1, 1], 1, [1, 1]):
+        raise node.unsupported("a convolution of this form", "use the layer Conv2D")
+    strides = _pair(node, given.get("strides"))
+    return _op(ctx, node, "Conv", [node.input(0), kernel], strides=strides, padding=str(given["padding"]).lower())
+
+
+def _bias_add(ctx: KerasContext, node: KerasNode, x: Any) -> list[Value]:
+    return _op(ctx, node, "Add", [x, _arguments(node, "bias")["bias"]])
+
+
+def _flipped(ctx: KerasContext, node: KerasNode, x: Any) -> list[Value]:
+    rank = ctx.sizes(node.input(0), node.where)
+    return _op(ctx, node, "Flip", [x], axis=rank - (2 if "left_right" in str(node.get("function")) else 3))
+
+
 _OTHERS = {
     "concat": _concat, "reshape": _reshape, "transpose": _transpose, "expand_dims": _expand, "squeeze": _squeeze,
     "stack": _stack, "split": _split, "cast": _cast, "clip_by_value": _clip, "softmax": _softmax, "gelu": _gelu,
     "leaky_relu": _leaky, "tile": _tile, "l2_normalize": _l2_normalize, "shape": _shape, "where": _where,
     "gather": _gather, "resize": _resize, "depth_to_space": _blocks, "space_to_depth": _blocks,
+    "one_hot": _one_hot, "pad": _pad, "slice": _slice, "strided_slice": _strided_slice,
+    "squared_difference": _squared_difference, "add_n": _add_n, "norm": _norm, "avg_pool2d": _pooled,
+    "avg_pool": _pooled, "max_pool2d": _pooled, "max_pool": _pooled, "conv2d": _conv2d, "bias_add": _bias_add,
+    "flip_left_right": _flipped, "flip_up_down": _flipped,
 }  # fmt: skip

@@ -34,10 +34,11 @@ class Ref:
 
 @dataclass(frozen=True)
 class Call:
-    """What a layer is called with; tensors are :class:`Ref`."""
+    """What a layer is called with; tensors are :class:`Ref`. ``of_old``: it is written as Keras 2 does."""
 
     args: list[Any]
     kwargs: dict[str, Any]
+    of_old: bool
 
 
 def run_model(ctx: KerasContext, model: Part) -> list[tuple[str, Value]]:
@@ -190,16 +191,18 @@ class _Calls:
                 self._calls[part.name, i] = _call(node, self._parts.keys())
 
     def of(self, ref: Ref) -> Value:
-        """A result; the calls that it needs are made, deepest first, without recursion."""
-        key = self._key(ref)
-        stack, entered = [key], set[tuple[str, int]]()
+        """An output; the calls that it needs are made, deepest first, without recursion."""
+        last = self._key(ref, (*CALLS, ROW) if self._ctx.of_old else CALLS)
+        stack, entered = [last], set[tuple[str, int]]()
         while stack:
             now = stack[-1]
             if now in self._done:
                 stack.pop()
                 continue
             call = self._calls[now]
-            needed = [k for k in (self._key(r) for r in _refs([call.args, call.kwargs])) if k not in self._done]
+            needed = [
+                k for k in (self._operand(call, r) for r in _refs([call.args, call.kwargs])) if k not in self._done
+            ]
             if needed:
                 if now in entered:
                     raise FormatError(f"layer '{now[0]}' needs its own result: the model has a cycle")
@@ -208,17 +211,23 @@ class _Calls:
                 continue
             self._done[now] = self._made(now, call)
             stack.pop()
-        return self._result(ref)
+        return self._result(last, ref)
 
-    def _key(self, ref: Ref) -> tuple[str, int]:
-        """Models within models have a first call of their own, which some versions count."""
-        for node in (ref.node, ref.node - 1):
+    def _operand(self, call: Call, ref: Ref) -> tuple[str, int]:
+        return self._key(ref, MODELS if call.of_old else ())
+
+    def _key(self, ref: Ref, counted: Sequence[str]) -> tuple[str, int]:
+        """The call that a reference means. Models within models have a first call of their own, which is not in files:
+        Keras 2 counts it wherever it refers to such layers, Keras 3 does in its list of outputs alone."""
+        part = self._parts.get(ref.layer)
+        first = ref.node - (part is not None and part.kind in counted)
+        for node in (first, ref.node, ref.node - 1):
             if (ref.layer, node) in self._calls or (ref.layer, node) in self._done:
                 return ref.layer, node
         raise FormatError(f"layer '{ref.layer[:100]}': nothing makes the result of its call {ref.node}")
 
-    def _result(self, ref: Ref) -> Value:
-        values = self._done[self._key(ref)]
+    def _result(self, key: tuple[str, int], ref: Ref) -> Value:
+        values = self._done[key]
         if not 0 <= ref.index < len(values):
             if len(self._ctx.model.report.problems):
                 return values[0]
@@ -226,7 +235,10 @@ class _Calls:
         return values[ref.index]
 
     def _made(self, key: tuple[str, int], call: Call) -> list[Value]:
-        args, kwargs = (_resolved(tree, self._result) for tree in (call.args, call.kwargs))
+        def value(ref: Ref) -> Value:
+            return self._result(self._operand(call, ref), ref)
+
+        args, kwargs = (_resolved(tree, value) for tree in (call.args, call.kwargs))
         return self._ctx.layer(self._parts[key[0]], args, kwargs)
 
 
@@ -239,7 +251,7 @@ def _call(node: Any, known: Any) -> Call:
         args, kwargs = _tree(node.get("args") or [], ()), _tree(node.get("kwargs") or {}, ())
         if not isinstance(args, list) or not isinstance(kwargs, dict):
             raise FormatError(f"a layer is called with {node!r:.100}; is the file damaged?")
-        return Call(args, kwargs)
+        return Call(args, kwargs, of_old=False)
     kwargs = {}
     operands = node if isinstance(node, list) and node and isinstance(node[0], list) else [node]
 
@@ -255,7 +267,7 @@ def _call(node: Any, known: Any) -> Call:
         return item[2] if item[0] == "_CONSTANT_VALUE" else Ref(item[0], *_whole(item[1:3]))
 
     args = [operand(item) for item in operands]
-    return Call(args if len(args) == 1 else [args], kwargs)
+    return Call(args if len(args) == 1 else [args], kwargs, of_old=True)
 
 
 def _whole(numbers: Sequence[Any]) -> tuple[int, int]:

@@ -8,7 +8,6 @@ import numpy as np
 
 from MNN.frontends.common.expressions import binary, clamp, unary
 from MNN.frontends.keras.context import KerasContext
-from MNN.frontends.keras.layers.normalization import standardized
 from MNN.frontends.keras.node import KerasNode
 from MNN.frontends.keras.registry import keras_op
 from MNN.ir.dtype import DType
@@ -84,7 +83,7 @@ def operands(ctx: KerasContext, first: Any, second: Any) -> tuple[Value, Value]:
 @keras_op("Clip")
 def clip(ctx: KerasContext, node: KerasNode) -> Value:
     x = node.input(0)
-    low, high = (node.argument(i, k, node.get(k)) for i, k in ((1, "x_min"), (2, "x_max")))
+    low, high = (node.argument(i, k, node.config.get(k)) for i, k in ((1, "x_min"), (2, "x_max")))
     if all(isinstance(v, int | float) for v in (low, high)) and (x.dtype is None or x.dtype.is_float):
         return clamp(ctx, x, float(low), float(high))
     return paired(ctx, "Minimum", paired(ctx, "Maximum", x, low), high)
@@ -102,9 +101,13 @@ def scaled(ctx: KerasContext, node: KerasNode) -> Value:
 
 @keras_op("Round")
 def rounded(ctx: KerasContext, node: KerasNode) -> Value:
-    if node.get("decimals", 0):
-        raise node.unsupported("rounding to decimals", "round to whole numbers")
-    return unary(ctx, "ROUND", node.input(0))
+    x, decimals = node.input(0), node.int_attr("decimals", 0)
+    if not decimals or x.dtype is None or not x.dtype.is_float:
+        if decimals < 0:
+            raise node.unsupported("whole numbers rounded to tens", "round floats")
+        return unary(ctx, "ROUND", x)
+    scale = float(10.0**decimals)
+    return binary(ctx, "REALDIV", unary(ctx, "ROUND", binary(ctx, "MUL", x, scale)), scale)
 
 
 @keras_op("Trunc")
@@ -219,19 +222,13 @@ def cumulative(ctx: KerasContext, node: KerasNode) -> Value:
 
 @keras_op("Normalize")
 def normalize(ctx: KerasContext, node: KerasNode) -> Value:
-    if node.get("order", 2) != 2:
-        raise node.unsupported("a norm of another order than 2")
-    x = node.input(0)
+    x, order, least = node.input(0), node.get("order", 2), node.float_attr("epsilon", 1e-7)
+    if order == 1:
+        total = ctx.op("Reduction", unary(ctx, "ABS", x), operation="SUM", dim=axes(ctx, node, x), keepDims=True)
+        total.dtype = x.dtype
+        return binary(ctx, "REALDIV", x, binary(ctx, "MAXIMUM", total, least))
+    if order != 2:
+        raise node.unsupported("a norm of another order than 1 and 2", "use one of these")
     square = ctx.op("Reduction", unary(ctx, "SQUARE", x), operation="SUM", dim=axes(ctx, node, x), keepDims=True)
     square.dtype = x.dtype
-    least = node.float_attr("epsilon", 1e-12) ** 2
-    return binary(ctx, "MUL", x, unary(ctx, "RSQRT", binary(ctx, "MAXIMUM", square, least)))
-
-
-@keras_op("LayerNorm")
-def layer_norm(ctx: KerasContext, node: KerasNode) -> Value:
-    x = node.input(0)
-    y = standardized(ctx, x, axes(ctx, node, x), node.float_attr("epsilon", 1e-3))
-    for kind, operand in zip(("MUL", "ADD"), node.args[1:], strict=False):
-        y = binary(ctx, kind, y, operand) if isinstance(operand, Value) else y
-    return y
+    return binary(ctx, "MUL", x, unary(ctx, "RSQRT", binary(ctx, "MAXIMUM", square, least**2)))

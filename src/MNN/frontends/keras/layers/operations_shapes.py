@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from MNN.errors import FormatError
 from MNN.frontends.keras.context import KerasContext
 from MNN.frontends.keras.layers.operations import operands
-from MNN.frontends.keras.layers.reshaping import resized
+from MNN.frontends.keras.layers.preprocessing import resized_as
 from MNN.frontends.keras.node import KerasNode
 from MNN.frontends.keras.registry import keras_op
 from MNN.ir.dtype import DType
@@ -22,6 +23,8 @@ _END = int(np.iinfo(np.int32).max)
 
 def target(ctx: KerasContext, sizes: Any) -> Value:
     """A shape out of numbers and tensors; None is a size that follows."""
+    if isinstance(sizes, Value) and ctx.rank(sizes) == 1:
+        return sizes
     parts = sizes if isinstance(sizes, list | tuple) else [sizes]
     if not any(isinstance(p, Value) for p in parts):
         return ctx.const([-1 if p is None else int(p) for p in parts])
@@ -199,12 +202,15 @@ def take(ctx: KerasContext, node: KerasNode) -> Value:
 @keras_op("Repeat")
 def repeat(ctx: KerasContext, node: KerasNode) -> Value:
     x, times, axis = node.input(0), node.get("repeats"), node.config.get("axis")
-    if not isinstance(times, int) or axis is None:
-        raise node.unsupported("repeats that differ, or without an axis", "repeat along one axis")
+    if axis is None:
+        raise node.unsupported("repeats without an axis", "repeat along one axis")
+    times = times[0] if isinstance(times, list) and len(times) == 1 else times
     axis = normalize_axis(int(axis), ctx.sizes(x, node.where), node.where)
     size = (x.shape or ())[axis]
     if not isinstance(size, int):
         raise node.unsupported("an open size", "save the model with shapes")
+    if not isinstance(times, int) and len(times) != size:
+        raise FormatError(f"{node.where}: {len(times)} repeats for {size} entries")
     places = np.repeat(np.arange(size, dtype=np.int32), times)
     y = ctx.op("GatherV2", x, ctx.const(places), ctx.const(axis, DType.I32))
     y.dtype = x.dtype
@@ -282,13 +288,17 @@ def einsum(ctx: KerasContext, node: KerasNode) -> Value:
 @keras_op("OneHot")
 def one_hot(ctx: KerasContext, node: KerasNode) -> Value:
     line = ctx.const(np.arange(node.int_attr("num_classes"), dtype=np.int32))
-    axis = int(node.get("axis", -1))
     places = ctx.cast(node.input(0), DType.I32)
-    if axis != -1:
-        raise node.unsupported("one-hot along another axis than the last", "transpose behind it")
+    rank = ctx.sizes(places, node.where) + 1
+    axis = normalize_axis(int(node.get("axis", -1)), rank, node.where)
     hot = ctx.op("BinaryOp", ctx.op("Unsqueeze", places, squeezeDims=[-1]), line, opType="EQUAL")
     hot.dtype = DType.BOOL
-    return ctx.cast(hot, DType.F32)
+    out = ctx.cast(hot, DType.F32)
+    if axis == rank - 1:
+        return out
+    order = list(range(rank - 1))
+    order.insert(axis, rank - 1)
+    return turned(ctx, out, order)
 
 
 @keras_op("TopK")
@@ -298,11 +308,8 @@ def top_k(ctx: KerasContext, node: KerasNode) -> list[Value]:
 
 @keras_op("Resize")
 def resize(ctx: KerasContext, node: KerasNode) -> Value:
-    if node.bool_attr("antialias") or node.bool_attr("crop_to_aspect_ratio") or node.bool_attr("pad_to_aspect_ratio"):
-        raise node.unsupported("antialiasing, cropping or padding", "resize without it")
-    size = ctx.const([int(n) for n in node.get("size")], DType.I32)
-    how = node.choice_attr("interpolation", "bilinear", "nearest", "bilinear", "bicubic")
-    return resized(ctx, node.input(0), size, how, node.get("data_format", "channels_last") == "channels_first")
+    first = node.get("data_format", "channels_last") == "channels_first"
+    return resized_as(ctx, node, node.input(0), [int(n) for n in node.get("size")], first)
 
 
 @keras_op("DepthToSpace", "SpaceToDepth")

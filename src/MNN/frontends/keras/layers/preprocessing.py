@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
+from MNN.errors import FormatError
 from MNN.frontends.common.expressions import binary
 from MNN.frontends.keras.context import KerasContext
 from MNN.frontends.keras.layers.reshaping import cut, resized
@@ -12,37 +17,169 @@ from MNN.frontends.keras.registry import keras_layer
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
+MAX_SIDE = 1 << 16
+"""How large pictures may become that are filled up."""
+_KERNELS = {
+    "bilinear": "triangle", "bicubic": "keyscubic", "lanczos3": "lanczos3", "lanczos5": "lanczos5",
+    "gaussian": "gaussian", "mitchellcubic": "mitchellcubic",
+}  # fmt: skip
+"""As TensorFlow calls the kernels of methods that weigh all pixels under a result."""
+
 
 @keras_layer("Resizing")
 def resizing(ctx: KerasContext, node: KerasNode) -> Value:
-    how = node.choice_attr("interpolation", "bilinear", "nearest", "bilinear", "bicubic")
-    for key in ("crop_to_aspect_ratio", "pad_to_aspect_ratio", "antialias"):
-        if node.bool_attr(key):
-            raise node.unsupported(key, "resize without it")
-    x, first = node.input(0), node.get("data_format", "channels_last") == "channels_first"
-    single = ctx.rank(x) == 3
+    first = node.get("data_format", "channels_last") == "channels_first"
+    return resized_as(ctx, node, node.input(0), [node.int_attr("height"), node.int_attr("width")], first)
+
+
+def resized_as(ctx: KerasContext, node: KerasNode, x: Value, size: list[int], first: bool) -> Value:
+    """Pictures in another size by any method, cut or filled up to the shape that is wanted before."""
+    how = node.choice_attr("interpolation", "bilinear", "nearest", "area", *_KERNELS)
+    single, spatial = ctx.rank(x) == 3, _spatial(ctx, node, x, first)
     x = ctx.op("Unsqueeze", x, squeezeDims=[0]) if single else x
-    size = ctx.const([node.int_attr("height"), node.int_attr("width")], DType.I32)
-    y = resized(ctx, x, size, how, first)
+    known = [n for n in spatial if isinstance(n, int)]
+    weighed = how not in ("nearest", "area") and (how not in ("bilinear", "bicubic") or node.bool_attr("antialias"))
+    cropped, filled = node.bool_attr("crop_to_aspect_ratio"), node.bool_attr("pad_to_aspect_ratio")
+    if min(size) < 1:
+        raise FormatError(f"{node.where}: pictures of {size}")
+    if (cropped or filled or weighed) and (len(known) < 2 or 0 in known):
+        raise node.unsupported("pictures of open sizes", "save the model with the sizes of its pictures")
+    if cropped:
+        x, known = _cut_to_aspect(ctx, x, known, size, first)
+    elif filled:
+        x, known = _filled_to_aspect(ctx, node, x, known, size, first)
+    target = ctx.const(size, DType.I32)
+    if weighed or how == "area":
+        y = _weighed(ctx, node, x, known, target, how, first)
+    else:
+        y = resized(ctx, x, target, how, first)
     return ctx.op("Squeeze", y, squeezeDims=[0]) if single else y
+
+
+def _spatial(ctx: KerasContext, node: KerasNode, x: Value, first: bool) -> list[Any]:
+    rank = ctx.sizes(x, node.where)
+    if rank not in (3, 4):
+        raise FormatError(f"{node.where}: pictures of {rank} axes, expected 3 or 4")
+    begin = rank - 2 if first else rank - 3
+    return list((x.shape or ())[begin : begin + 2])
+
+
+def _aspect(known: Sequence[int], size: Sequence[int]) -> tuple[int, int]:
+    """How high and how wide a picture would be with the shape that is wanted, one side kept; as Keras rounds it."""
+    height, width = known
+    ratio = [np.float32(width * size[0]) / np.float32(size[1]), np.float32(height * size[1]) / np.float32(size[0])]
+    return int(ratio[0]), int(ratio[1])
+
+
+def _cut_to_aspect(
+    ctx: KerasContext, x: Value, known: Sequence[int], size: Sequence[int], first: bool
+) -> tuple[Value, list[int]]:
+    kept = [max(min(n, a), 1) for n, a in zip(known, _aspect(known, size), strict=True)]
+    begins = [(n - k) // 2 for n, k in zip(known, kept, strict=True)]
+    axis = 2 if first else 1
+    cuts = [(axis + i, b, b + k) for i, (b, k) in enumerate(zip(begins, kept, strict=True))]
+    return cut(ctx, x, cuts), kept
+
+
+def _filled_to_aspect(
+    ctx: KerasContext, node: KerasNode, x: Value, known: Sequence[int], size: Sequence[int], first: bool
+) -> tuple[Value, list[int]]:
+    wanted = [max(n, a) for n, a in zip(known, _aspect(known, size), strict=True)]
+    borders = [(w - n) // 2 for n, w in zip(known, wanted, strict=True)]
+    if max(wanted) > MAX_SIDE:
+        raise node.unsupported(f"pictures filled up to {wanted}", "use a shape that is closer to theirs")
+    inner = [n for b in borders for n in (b, b)]
+    pads = [0, 0, 0, 0, *inner] if first else [0, 0, *inner, 0, 0]
+    value = ctx.const_like(node.float_attr("fill_value", 0.0), x)
+    y = ctx.op("Padding", x, ctx.const(pads, DType.I32), value, mode="CONSTANT")
+    y.dtype = x.dtype
+    return y, [n + 2 * b for n, b in zip(known, borders, strict=True)]
+
+
+def _weighed(
+    ctx: KerasContext, node: KerasNode, x: Value, known: Sequence[int], size: Value, how: str, first: bool
+) -> Value:
+    given = ctx.tf("Transpose", x, ctx.const([0, 2, 3, 1], DType.I32)) if first else x
+    given = given if given.dtype is not None and given.dtype.is_float else ctx.cast(given, DType.F32)
+    if how == "area":
+        y = ctx.tf("ResizeArea", given, size)
+    else:
+        target = size.array()
+        scale = ctx.const(np.asarray([t / k for t, k in zip(target, known, strict=True)], np.float32))
+        shift = ctx.const(np.zeros(2, np.float32))
+        antialias = node.bool_attr("antialias")
+        y = ctx.tf("ScaleAndTranslate", given, size, scale, shift, kernel_type=_KERNELS[how], antialias=antialias)
+    y.dtype = DType.F32
+    return ctx.tf("Transpose", y, ctx.const([0, 3, 1, 2], DType.I32)) if first else y
 
 
 @keras_layer("CenterCrop")
 def center_crop(ctx: KerasContext, node: KerasNode) -> Value:
-    """The middle; pictures that are smaller than it would be resized."""
-    x, first = node.input(0), node.get("data_format", "channels_last") == "channels_first"
+    """The middle; pictures that are smaller on a side are cut to the shape that is wanted, and resized."""
+    return middle(ctx, node, node.input(0))
+
+
+def middle(ctx: KerasContext, node: KerasNode, x: Value, resize: bool = False) -> Value:
+    """``resize``: larger pictures are resized, too."""
+    first = node.get("data_format", "channels_last") == "channels_first"
     if x.dtype is not None and not x.dtype.is_float:
         x = ctx.cast(x, DType.F32)
-    rank = ctx.sizes(x, node.where)
-    axis = rank - 2 if first else rank - 3
-    cuts = []
-    for i, key in enumerate(("height", "width")):
-        wanted, size = node.int_attr(key), (x.shape or ())[axis + i]
-        if not isinstance(size, int) or size < wanted:
-            raise node.unsupported(f"a crop of {wanted} out of {size}", "save the model with the sizes of its pictures")
-        begin = (size - wanted) // 2
-        cuts.append((axis + i, begin, begin + wanted))
-    return cut(ctx, x, cuts)
+    wanted, rank = [node.int_attr(key) for key in ("height", "width")], ctx.sizes(x, node.where)
+    spatial, axis = _spatial(ctx, node, x, first), rank - 2 if first else rank - 3
+    if all(isinstance(n, int) for n in spatial):
+        if not resize and all(n >= w for n, w in zip(spatial, wanted, strict=True)):
+            begins = [(n - w) // 2 for n, w in zip(spatial, wanted, strict=True)]
+            return cut(ctx, x, [(axis + i, b, b + w) for i, (b, w) in enumerate(zip(begins, wanted, strict=True))])
+        whole = {"interpolation": "bilinear", "crop_to_aspect_ratio": True}
+        return resized_as(ctx, KerasNode(replace(node.part, config=whole), [], {}), x, wanted, first)
+    if resize:
+        raise node.unsupported("pictures of open sizes", "save the model with the sizes of its pictures")
+    now = ctx.op("Shape", x, hasStart=True, start=axis, hasEnd=True, end=axis + 2)
+    now.dtype = DType.I32
+    begin = binary(ctx, "FLOORDIV", binary(ctx, "SUB", now, ctx.const(wanted, DType.I32)), 2)
+    parts = [ctx.const([0] * axis, DType.I32), begin, ctx.const([0] * (rank - axis - 2), DType.I32)]
+    begins_at = ctx.op("Concat", *(p for p in parts if p is begin or p.array().size), axis=0)
+    y = ctx.tf("Slice", x, begins_at, ctx.const([-1] * axis + wanted + [-1] * (rank - axis - 2), DType.I32))
+    y.dtype = x.dtype
+    return y
+
+
+@keras_layer("RandomCrop")
+def random_crop(ctx: KerasContext, node: KerasNode) -> Value:
+    """When a model is used, Keras 3 leaves pictures as they are; Keras 2 resizes what is left in the middle."""
+    return middle(ctx, node, node.input(0), resize=True) if ctx.of_old else node.input(0)
+
+
+@keras_layer("IntegerLookup")
+def integer_lookup(ctx: KerasContext, node: KerasNode) -> Value:
+    """The places of numbers in a vocabulary: behind that of the mask, if there is one, and that of all unknown ones."""
+    words, x = node.config.get("vocabulary"), node.input(0)
+    mode = node.choice_attr("output_mode", "int", "int", "one_hot", "multi_hot", "count")
+    if not isinstance(words, list) or not words or not all(isinstance(w, int) for w in words):
+        raise node.unsupported("a vocabulary that is not in the file", "save the model with vocabulary=[...]")
+    if node.int_attr("num_oov_indices", 1) != 1 or node.bool_attr("invert"):
+        raise node.unsupported("places that are hashed, or looked up", "use num_oov_indices=1 and invert=False")
+    mask, rank = node.config.get("mask_token"), ctx.sizes(x, node.where)
+    table = np.asarray([w for w in words if w not in (mask, node.get("oov_token", -1))], np.int64)
+    masked = mask is not None and mode == "int"
+    line = ctx.op("Unsqueeze", ctx.cast(x, DType.I64), squeezeDims=[-1])
+    line.dtype = DType.I64
+    places = np.arange(1, len(table) + 1, dtype=np.int32) + masked - 1
+    if masked:
+        table, places = np.append(table, np.int64(int(mask or 0))), np.append(places, np.int32(-1))
+    hit = ctx.op("BinaryOp", line, ctx.const(table), opType="EQUAL")
+    hit.dtype = DType.BOOL
+    weight = binary(ctx, "MUL", ctx.cast(hit, DType.I32), ctx.const(places + 1 - masked))
+    found = ctx.op("Reduction", weight, operation="SUM", dim=[rank], keepDims=False)
+    found.dtype = DType.I32
+    if masked:
+        found = binary(ctx, "ADD", found, 1)
+    if mode == "int":
+        return ctx.cast(found, DType.I64)
+    if mode == "one_hot" and rank > 1 and (x.shape or ())[-1] == 1:
+        found = ctx.op("Squeeze", found, squeezeDims=[rank - 1])
+        found.dtype = DType.I32
+    return ctx.cast(_encoded(ctx, found, len(table) + 1, mode, rank), DType.I64)
 
 
 @keras_layer("CategoryEncoding")
