@@ -90,7 +90,7 @@ class Answering:
 
     async def whole(self, gone: Callable[[], Awaitable[bool]]) -> dict[str, Any]:
         """The answer in one piece. ``gone``: whether the client has left, which is asked now and then."""
-        watch = asyncio.ensure_future(self._watch(gone))
+        watch = asyncio.ensure_future(self.watch(gone))
         try:
             usage, choices = Usage(), [self._choice(i) for i in range(len(self._generations))]
             async for i, event in self._inbox.read(len(choices), self._seconds):
@@ -102,10 +102,22 @@ class Answering:
             watch.cancel()
             self.cancel()
 
-    async def _watch(self, gone: Callable[[], Awaitable[bool]]) -> None:
+    async def watch(self, gone: Callable[[], Awaitable[bool]]) -> None:
+        """Cancels when the client has left."""
         while not await gone():
             await asyncio.sleep(0.2)
         self.cancel()
+
+    async def parts(self) -> AsyncIterator[tuple[list[Part], list[LogProbability], End | None]]:
+        """Of a single answer: what each of its events adds, with the tokens that this is of where they are told; the
+        last comes with its end."""
+        choice = self._choice(0)
+        async for _, event in self._inbox.read(1, self._seconds):
+            parts = choice.take(event)
+            if isinstance(event, End):
+                yield parts, [], event
+            else:
+                yield parts, list(event.probabilities), None
 
     def _echo(self, index: int) -> str:
         """The text of a prompt, where it is asked for."""

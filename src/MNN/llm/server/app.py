@@ -27,6 +27,9 @@ from MNN.llm.server.jobs import Jobs, Model
 from MNN.llm.server.metrics import Metrics
 from MNN.llm.server.ranking import Ranking, Ranks
 from MNN.llm.server.responses import Envelope
+from MNN.llm.server.responses_api.kept import KeptResponses
+from MNN.llm.server.responses_api.requests import previous, response
+from MNN.llm.server.responses_api.responding import Responding
 from MNN.llm.speculation import Drafter
 
 OPEN = ("/", "/health")
@@ -81,6 +84,7 @@ class Server:
             self._jobs = Jobs(model, self.metrics, settings.waiting, settings.parallel, settings.draft)
             self._room = model.max_length
             self._models |= {f"{settings.name}:{name}": name for name in model.adapters}
+        self._kept = KeptResponses()
         self._started = int(time.time())
         self._page = (resources.files("MNN") / "assets" / "chat.html").read_text(encoding="utf-8")
 
@@ -89,6 +93,7 @@ class Server:
         post = {
             "/v1/chat/completions": self.chat,
             "/v1/completions": self.completions,
+            "/v1/responses": self.responses,
             "/v1/embeddings": self.embeddings,
             "/v1/rerank": self.rerank,
         }
@@ -98,9 +103,11 @@ class Server:
             "/metrics": self.shown_metrics,
             "/v1/models": self.models,
             "/v1/models/{name:path}": self.model,
+            "/v1/responses/{id}": self.kept_response,
         }
         routes = [Route(path, self._guarded(handler), methods=["POST"]) for path, handler in post.items()]
         routes += [Route(path, self._guarded(handler), methods=["GET"]) for path, handler in get.items()]
+        routes.append(Route("/v1/responses/{id}", self._guarded(self.forget_response), methods=["DELETE"]))
         handlers: Any = {HTTPException: _http_error}
         return Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
 
@@ -170,15 +177,31 @@ class Server:
 
     async def _answered(self, request: Request, asked: requests.Chat | requests.Completion, kind: str) -> Response:
         adapter = self._adapter_of(asked.model)
+        answering = Answering(self._writing(), asked, Envelope(kind, asked.model), adapter, self.settings.seconds)
+        return await _told(request, answering, asked.stream)
+
+    def _writing(self) -> Jobs:
+        """What writes texts. RequestError where the model writes none."""
         if self._jobs is None:
             does = "embeds" if self._embeddings is not None else "compares"
             raise RequestError(400, f"this model {does} texts; it writes none", "model", "unsupported_endpoint")
-        answering = Answering(self._jobs, asked, Envelope(kind, asked.model), adapter, self.settings.seconds)
-        await answering.prepare()
-        if asked.stream:
-            headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-            return StreamingResponse(answering.events(), media_type="text/event-stream", headers=headers)
-        return JSONResponse(await answering.whole(request.is_disconnected))
+        return self._jobs
+
+    async def responses(self, request: Request) -> Response:
+        body = await self._body(request)
+        before = previous(body)
+        asked = response(body, () if before is None else self._kept.conversation(before))
+        adapter = self._adapter_of(asked.chat.model)
+        answering = Responding(self._writing(), asked, self._kept, adapter, self.settings.seconds)
+        return await _told(request, answering, asked.chat.stream)
+
+    async def kept_response(self, request: Request) -> Response:
+        return JSONResponse(self._kept.body(request.path_params["id"]))
+
+    async def forget_response(self, request: Request) -> Response:
+        name = request.path_params["id"]
+        self._kept.forget(name)
+        return JSONResponse({"id": name, "object": "response", "deleted": True})
 
     async def embeddings(self, request: Request) -> Response:
         asked = requests.embedding(await self._body(request))
@@ -219,6 +242,15 @@ class Server:
     async def page(self, request: Request) -> Response:
         headers = {"Content-Security-Policy": POLICY}
         return HTMLResponse(self._page, headers=headers)
+
+
+async def _told(request: Request, answering: Answering | Responding, stream: bool) -> Response:
+    """An answer in one piece, or as server-sent events."""
+    await answering.prepare()
+    if stream:
+        headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+        return StreamingResponse(answering.events(), media_type="text/event-stream", headers=headers)
+    return JSONResponse(await answering.whole(request.is_disconnected))
 
 
 async def _http_error(request: Request, error: HTTPException) -> Response:
