@@ -18,8 +18,8 @@ LEFT_OUT = {
     "complex inputs and outputs": "give and take pairs: `torch.view_as_complex`, `torch.view_as_real`",
     "`multinomial`, `poisson`, `exponential` and other draws": "draw them outside, and make them an input",
     "`segment_reduce`, `ctc_loss`": "see [custom operators](custom-operators.md)",
-    "`i0`, `polygamma` and other special functions": "no kernel has them",
-    "`linalg_*` beyond products, norms, `det` and `cross`": "decompositions of matrices have no kernel",
+    "`igamma`, Airy functions, orthogonal polynomials": "no kernel has them",
+    "`linalg_eig`, `linalg_ldl_*`, `geqrf`, `ormqr`": "eigenvalues of any matrix are complex; rarely in models",
 }
 
 

@@ -17,6 +17,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
+from tests.frontends.torch.near import compare
 
 Case = tuple[str, list[Any], dict[str, Any], Any]
 
@@ -76,14 +77,3 @@ def difference(case: Case, arrays: Sequence[np.ndarray]) -> str:
         if wrong:
             return f"result {i}: {wrong}"
     return ""
-
-
-def compare(found: np.ndarray, want: np.ndarray) -> str:
-    """In words how far two arrays are from each other; empty where they agree, up to rounding."""
-    if found.shape != want.shape or found.dtype != want.dtype:
-        return f"{found.dtype}{list(found.shape)} for {want.dtype}{list(want.shape)}"
-    tolerance = 2e-2 if want.dtype == np.float16 else 2e-5 if want.dtype == np.float32 else 1e-6
-    wide, right = found.astype(np.float64), want.astype(np.float64)
-    size = np.abs(right[np.isfinite(right)]).max(initial=0.1)
-    near = np.isclose(wide, right, rtol=tolerance, atol=tolerance * size, equal_nan=True)
-    return "" if near.all() else f"{(~near).sum()} of {near.size} differ: {wide[~near][:3]} for {right[~near][:3]}"

@@ -331,15 +331,16 @@ def frequencies(d: Draw) -> Any:
 class Recorder(TorchDispatchMode):
     """Notes the operators that calls come to, with operands and results."""
 
-    def __init__(self) -> None:
+    def __init__(self, left_out: tuple[str, ...] = ()) -> None:
         super().__init__()
+        self.left_out = (*RANDOM, *left_out)
         self.cases: list[tuple[str, Any, Any, Any]] = []
         self.arrays: list[np.ndarray] = []
         self.on = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = str(func)
-        skipped = any(r in name for r in RANDOM) or func.namespace != "aten"
+        skipped = any(r in name for r in self.left_out) or func.namespace != "aten"
         given = (
             None
             if skipped or not self.on
@@ -379,11 +380,15 @@ class Fresh(Draw):
 
 
 def main() -> None:
-    out, seed, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    record(CALLS, sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+
+
+def record(calls: dict[str, Callable[[Any], Any]], out: str, seed: int, count: int, *left_out: str) -> None:
+    """Writes the operators that ``count`` draws of each call come to, less those ``left_out``."""
     warnings.simplefilter("ignore")
-    recorder = Recorder()
+    recorder = Recorder(left_out)
     with torch.no_grad(), recorder:
-        for at, (name, call) in enumerate(CALLS.items()):
+        for at, (name, call) in enumerate(calls.items()):
             for i in range(count):
                 try:
                     recorder.on = True

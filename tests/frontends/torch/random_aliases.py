@@ -37,6 +37,7 @@ def program(r: random.Random, start: torch.Tensor) -> str:
     lines: list[str] = []
     scope = {"torch": torch, "x": start * 1.0}
     names = ["x"]
+    written = r.choice((0.93, 0.93, 0.75))
     for i in range(r.randint(4, 9)):
         v, kind = r.choice(names), r.random()
         for _ in range(10):
@@ -46,7 +47,7 @@ def program(r: random.Random, start: torch.Tensor) -> str:
             if len(sizes) > 1 and r.random() < 0.5:
                 sizes = [sizes[0] * sizes[1], *sizes[2:]]
             shown = r.choice(ITEMS) if r.random() < 0.15 else "{v}." + r.choice(VIEWS)
-            text = shown if kind < 0.55 else r.choice(FRESH if kind < 0.65 else WRITES if kind < 0.93 else RESIZED)
+            text = shown if kind < 0.55 else r.choice(FRESH if kind < 0.65 else WRITES if kind < written else RESIZED)
             line = text.format(v=v, order=order, sizes=sizes)
             line = f"v{i} = {line}" if kind < 0.65 else line
             trial = dict(scope)

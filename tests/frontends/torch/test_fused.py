@@ -9,7 +9,7 @@ import pytest
 
 from MNN.frontends import load_graph
 from MNN.runtime.session import Session
-from tests.frontends.torch.judging import compare
+from tests.frontends.torch.near import compare
 from tests.frontends.torch.peer import written
 
 NAMES = (

@@ -20,8 +20,9 @@ COUNT = os.environ.get("MNN_TORCH_CASES", "1")
 SEED = os.environ.get("MNN_TORCH_SEED", "1")
 
 
-def test_every_operator_answers_as_torch_does() -> None:
-    folder = written("operator_cases", SEED, COUNT)
+@pytest.mark.parametrize(("module", "least"), [("operator_cases", 150), ("function_cases", 60)])
+def test_every_operator_answers_as_torch_does(module: str, least: int) -> None:
+    folder = written(module, SEED, COUNT)
     cases = json.loads((folder / "cases.json").read_text(encoding="utf-8"))
     with np.load(folder / "cases.npz") as file:
         arrays = [file[f"arr_{i}"] for i in range(len(file.files))]
@@ -33,7 +34,7 @@ def test_every_operator_answers_as_torch_does() -> None:
             found = f"{type(error).__name__}: {error}"
         if found:
             wrong[case[0]].append(f"{found} of {case[1:3]}"[:400])
-    assert len({c[0] for c in cases}) > 150
+    assert len({c[0] for c in cases}) > least
     assert not wrong, "\n".join(f"{name} ({len(said)}): {said[0]}" for name, said in sorted(wrong.items()))
 
 

@@ -22,7 +22,7 @@ from MNN.frontends.torch.script.missing import report_missing
 from MNN.ir.graph import Graph
 from MNN.runtime.session import Session
 from MNN.stateful import StatefulModel
-from tests.frontends.torch.judging import compare
+from tests.frontends.torch.near import compare
 from tests.frontends.torch.peer import written
 
 EXPORTED = (

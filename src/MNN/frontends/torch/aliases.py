@@ -169,6 +169,8 @@ class Variable:
             for view in self._views or ():
                 view._below = before
                 before.note_view(view)
+            if self._below is not None and self._below._views is not None:
+                self._below._views.discard(self)  # what lies between sees it now
             self._views, self._copied, self._copies = None, None, []
             self._value, self._below, self._again, self._back = value, before, again, back
             self._version, self._seen = 0, before.version

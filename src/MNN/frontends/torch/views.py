@@ -39,6 +39,8 @@ def _order(ctx: TorchBuilder, rank: int, args: Sequence[Any], named: Named) -> l
     """The order of axes that the current operator makes."""
     axes = list(range(rank))
     name = ctx.name
+    if rank == 0:
+        return axes
     if name == "permute":
         dims = args[0] if args else named["dims"]
         return [d % max(rank, 1) for d in dims]
@@ -132,7 +134,8 @@ _SAME_TYPE = frozenset(
 """Those that give their operand where it is of the type already."""
 _DROPOUT = frozenset(("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"))
 """Those that give their operand outside of training."""
-_ATLEAST = frozenset(("atleast_1d", "atleast_2d", "atleast_3d"))
+_SAME_RANK = frozenset(("atleast_1d", "atleast_2d", "atleast_3d", "flatten"))
+"""Those that give their operand itself where it has so many axes already."""
 _OPERAND = frozenset(
     (*_SAME_TYPE, *_DROPOUT, "contiguous", "cpu", "cuda", "positive", "resolve_conj", "resolve_neg", "real", "conj")
 )
@@ -164,13 +167,14 @@ def seen(
         return None
     layout, again, back = way
     possible: bool | None = True
+    kept = name in _SAME_RANK and len(result.shape or ()) == below.rank
     if _other_order(name, args, given):
         possible, layout = _channels_last(below, layout)
-    elif name in _IF_IN_ORDER:
-        possible = below.in_order if name == "contiguous" else _possible(below, result)
+    elif name in _IF_IN_ORDER and not kept:
+        possible = below.in_order if name in ("contiguous", "ravel") else _possible(below, result)
     if possible:
         view = Variable(result, below, again, back).lies(layout)
-        view.is_operand = name in _OPERAND or (name in _ATLEAST and len(result.shape or ()) == below.rank)
+        view.is_operand = name in _OPERAND or kept
         return view
     copy = Variable(result).lies(layout)
     if possible is None:
@@ -252,8 +256,10 @@ def _layout(
     if layout is None or sizes is None:
         return None
     way = VIEWS.get(name)
-    if name == "contiguous":
+    if name in ("contiguous", "ravel"):
         return Layout.plain(sizes)
+    if name == "flatten" and len(sizes) == len(layout.sizes):
+        return layout
     if way is _as_below:
         found = layout.viewed(sizes)
         return found if isinstance(found, Layout) else Layout.plain(sizes) if found is False else None

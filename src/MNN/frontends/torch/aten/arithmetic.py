@@ -95,7 +95,7 @@ def fmod(ctx: TorchBuilder, x: Operand, y: Operand) -> Value:
     return ctx.op("Remainder", left, right)
 
 
-@aten("pow", "__pow__", "float_power")
+@aten("pow", "__pow__")
 def power(ctx: TorchBuilder, x: Operand, y: Operand) -> Value:
     if isinstance(x, Value) and isinstance(y, (int, float)) and ctx.common(x, y) is x.dtype:
         if y == 1:
@@ -109,6 +109,24 @@ def power(ctx: TorchBuilder, x: Operand, y: Operand) -> Value:
         if y == -0.5 and ctx.type_of(x).is_float:
             return ctx.unary("RSQRT", x)
     return ctx.binary("POW", x, y)
+
+
+@aten("float_power")
+def float_power(ctx: TorchBuilder, x: Operand, y: Operand) -> Value:
+    """In f64, whatever the operands are."""
+    return power(ctx, ctx.operand(x, DType.F64), ctx.operand(y, DType.F64))
+
+
+@aten("gcd", "lcm")
+def common_divisor(ctx: TorchBuilder, x: Value, y: Value) -> Value:
+    """The greatest common divisor; the least common multiple, which is 0 of 0."""
+    name, (left, right) = ctx.name, ctx.together(x, y)
+    divisor = ctx.op("GreatestCommonDivisor", left, right)
+    divisor.dtype = ctx.type_of(left)
+    if name == "gcd":
+        return divisor
+    share = ctx.op("BinaryOp", left, ctx.binary("MAXIMUM", divisor, 1), opType="DIV")
+    return ctx.unary("ABS", ctx.binary("MUL", share, right))
 
 
 @aten("maximum")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from MNN.frontends.torch.aten.reductions import reduced
+import math
+
+from MNN.frontends.torch.aten.reductions import p_norm, reduced
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Scalar
 from MNN.frontends.torch.registry import apply, aten
@@ -139,3 +141,107 @@ def kl_div(ctx: TorchBuilder, x: Value, target: Value, reduction: int = 1, *, lo
 def soft_margin_loss(ctx: TorchBuilder, x: Value, y: Value, reduction: int = 1) -> Value:
     turned = ctx.unary("NEG", ctx.binary("MUL", x, y))
     return _gathered(ctx, apply(ctx, "softplus", [turned], {}), reduction)
+
+
+@aten("margin_ranking_loss")
+def margin_ranking_loss(
+    ctx: TorchBuilder, x: Value, y: Value, target: Value, margin: float = 0.0, reduction: int = 1
+) -> Value:
+    apart = ctx.binary("MUL", ctx.unary("NEG", target), ctx.binary("SUB", x, y))
+    return _gathered(ctx, _above(ctx, ctx.binary("ADD", apart, margin)), reduction)
+
+
+def _above(ctx: TorchBuilder, x: Value) -> Value:
+    return ctx.binary("MAXIMUM", x, 0)
+
+
+@aten("hinge_embedding_loss")
+def hinge_embedding_loss(ctx: TorchBuilder, x: Value, target: Value, margin: float = 1.0, reduction: int = 1) -> Value:
+    """``x`` where the target is 1, what a margin leaves where it is -1."""
+    far = _where_equal(ctx, target, 1, 0.0, _above(ctx, ctx.binary("SUB", margin, x)))
+    near = _where_equal(ctx, target, -1, 0.0, x)
+    return _gathered(ctx, ctx.binary("ADD", near, far), reduction)
+
+
+def _where_equal(ctx: TorchBuilder, x: Value, number: int, chosen: float, other: Value) -> Value:
+    return apply(ctx, "where", [ctx.binary("EQUAL", x, number), chosen, other], {})  # type: ignore[no-any-return]
+
+
+@aten("cosine_embedding_loss")
+def cosine_embedding_loss(
+    ctx: TorchBuilder, x: Value, y: Value, target: Value, margin: float = 0.0, reduction: int = 1
+) -> Value:
+    """One minus the cosine where the target is 1, what it has above a margin where it is -1."""
+    x, y = (ctx.as_float(v) for v in ctx.together(x, y))
+    tiny = 1e-12
+
+    def squares(a: Value, b: Value) -> Value:
+        return reduced(ctx, "SUM", ctx.binary("MUL", a, b), -1, False)
+
+    lengths = ctx.binary("MUL", ctx.binary("ADD", squares(x, x), tiny), ctx.binary("ADD", squares(y, y), tiny))
+    cosine = ctx.binary("REALDIV", squares(x, y), ctx.unary("SQRT", lengths))
+    near = _where_equal(ctx, target, 1, 1.0, ctx.const_like(0, cosine))
+    near = ctx.binary("SUB", near, ctx.binary("MUL", near, cosine))
+    far = apply(
+        ctx, "where", [ctx.binary("EQUAL", target, -1), _above(ctx, ctx.binary("SUB", cosine, margin)), 0.0], {}
+    )
+    return _gathered(ctx, ctx.binary("ADD", near, far), reduction)
+
+
+@aten("triplet_margin_loss")
+def triplet_margin_loss(
+    ctx: TorchBuilder, anchor: Value, positive: Value, negative: Value, margin: float = 1.0, p: float = 2.0,
+    eps: float = 1e-6, swap: bool = False, reduction: int = 1,
+) -> Value:  # fmt: skip
+    """How much farther the negative one is not than the positive one; ``swap`` takes the nearer of two distances."""
+
+    def distance(x: Value, y: Value) -> Value:
+        return p_norm(ctx, ctx.binary("ADD", ctx.binary("SUB", x, y), eps), p, -1, False)
+
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = ctx.binary("MINIMUM", far, distance(positive, negative))
+    return _gathered(ctx, _above(ctx, ctx.binary("SUB", ctx.binary("ADD", near, margin), far)), reduction)
+
+
+@aten("multi_margin_loss")
+def multi_margin_loss(
+    ctx: TorchBuilder, x: Value, target: Value, p: Scalar = 1, margin: Scalar = 1, weight: Value | None = None,
+    reduction: int = 1,
+) -> Value:  # fmt: skip
+    """The mean over other classes of what their numbers have above the target's, less a margin, to the power ``p``."""
+    single = ctx.rank_of(x) < 2
+    rows = ctx.reshape(x, [1, -1]) if single else x
+    index = ctx.reshape(target, [-1, 1])
+    own = apply(ctx, "gather", [rows, 1, index], {})
+    over = _above(ctx, ctx.binary("ADD", ctx.binary("SUB", rows, own), margin))
+    over = apply(ctx, "pow", [over, p], {})
+    if weight is not None:
+        over = ctx.binary("MUL", over, apply(ctx, "embedding", [weight, index], {}))
+    places = apply(ctx, "arange", [ctx.size(rows, 1)], {})
+    over = apply(ctx, "where", [ctx.binary("EQUAL", places, index), 0.0, over], {})
+    lines = reduced(ctx, "MEAN", over, 1, False)
+    return (
+        ctx.squeeze(lines, 0)
+        if single and reduction == 0 and ctx.rank_of(target) == 0
+        else _gathered(ctx, lines, reduction)
+    )
+
+
+@aten("poisson_nll_loss")
+def poisson_nll_loss(
+    ctx: TorchBuilder, x: Value, target: Value, log_input: bool, full: bool, eps: float, reduction: int
+) -> Value:
+    """``full`` adds Stirling's approximation of the logarithm of ``target!`` above 1."""
+    x = ctx.as_float(x)
+    if log_input:
+        out = ctx.binary("SUB", ctx.unary("EXP", x), ctx.binary("MUL", target, x))
+    else:
+        out = ctx.binary("SUB", x, ctx.binary("MUL", target, ctx.unary("LOG", ctx.binary("ADD", x, eps))))
+    if full:
+        safe = ctx.binary("MAXIMUM", target, 1)
+        safe = ctx.cast(safe, ctx.type_of(x))
+        term = ctx.binary("SUB", ctx.binary("MUL", safe, ctx.unary("LOG", safe)), safe)
+        term = ctx.binary("ADD", term, ctx.binary("MUL", ctx.unary("LOG", ctx.binary("MUL", safe, math.tau)), 0.5))
+        out = ctx.binary("ADD", out, apply(ctx, "where", [ctx.binary("GREATER", target, 1), term, 0.0], {}))
+    return _gathered(ctx, out, reduction)

@@ -10,8 +10,8 @@ import numpy as np
 from MNN.frontends.torch.aten.reshaping import diagonal
 from MNN.frontends.torch.aten.slicing import END, cut
 from MNN.frontends.torch.builder import TorchBuilder
-from MNN.frontends.torch.numbers import Number, Scalar
-from MNN.frontends.torch.registry import aten
+from MNN.frontends.torch.numbers import Ints, Number, Scalar
+from MNN.frontends.torch.registry import apply, aten
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -194,15 +194,16 @@ def norm(ctx: TorchBuilder, x: Value, *args: Any, **named: Any) -> Value:
     given = list(args)
     if ctx.name == "frobenius_norm":
         given = [2, *given]
-    p = given[0] if given else named.get("p", named.get("ord", 2))
-    p = 2 if p is None or p == "fro" else p
+    p = given[0] if given else named.get("p", named.get("ord"))
     dims: Dims = given[1] if len(given) > 1 and not isinstance(given[1], DType) else named.get("dim")
     keepdim = bool(given[2] if len(given) > 2 else named.get("keepdim", False))
     dtype = named.get("dtype")
     x = ctx.as_float(x) if dtype is None else ctx.cast(x, ctx.element_type(dtype))
-    if ctx.name == "linalg_norm" and dims is None and ctx.rank_of(x) == 2 and p != 2:
-        raise ctx.unsupported(f"the matrix norm {p}")
-    return p_norm(ctx, x, p, dims, keepdim)
+    if ctx.name == "linalg_norm" and p is not None:
+        axes = [0, 1] if dims is None and ctx.rank_of(x) == 2 else [dims] if isinstance(dims, int) else dims
+        if axes and len(axes) == 2:
+            return apply(ctx, "linalg_matrix_norm", [x, p, axes, keepdim], {})  # type: ignore[no-any-return]
+    return p_norm(ctx, x, 2 if p is None or p == "fro" else p, dims, keepdim)
 
 
 def p_norm(ctx: TorchBuilder, x: Value, p: float, dims: Dims, keepdim: bool) -> Value:
@@ -273,6 +274,42 @@ def trapezoid(ctx: TorchBuilder, y: Value, x: Value | None = None, *, dx: Scalar
         if ctx.rank_of(x) == 1:
             apart = ctx.unsqueeze(apart, *range(1, ctx.rank_of(y) - axis))
     return reduced(ctx, "SUM", ctx.binary("MUL", middle, apart), axis, False)
+
+
+@aten("cumulative_trapezoid")
+def cumulative_trapezoid(
+    ctx: TorchBuilder, y: Value, x: Value | None = None, *, dx: Scalar = 1, dim: int = -1
+) -> Value:
+    """Areas below straight lines from the first point to each of the others; ``x`` of one axis belongs to ``dim``."""
+    axis = ctx.axis(y, dim)
+    both = ctx.binary("ADD", *(apply(ctx, "slice", [y, axis, *ends], {}) for ends in ((1, None), (0, -1))))
+    width: Value | Scalar = dx
+    if x is not None:
+        lined = ctx.unsqueeze(x, *range(1, ctx.rank_of(y) - axis)) if ctx.rank_of(x) == 1 else x
+        at = axis - ctx.rank_of(y)
+        width = ctx.binary("SUB", *(apply(ctx, "slice", [lined, at, *ends], {}) for ends in ((1, None), (0, -1))))
+    areas = ctx.binary("MUL", ctx.as_float(ctx.binary("MUL", both, width)), 0.5)
+    return apply(ctx, "cumsum", [areas, axis], {})  # type: ignore[no-any-return]
+
+
+@aten("renorm")
+def renorm(ctx: TorchBuilder, x: Value, p: Scalar, dim: int, maxnorm: Scalar) -> Value:
+    """Slices along an axis, made shorter where their norm is above ``maxnorm``."""
+    axis = ctx.axis(x, dim)
+    others = [i for i in range(ctx.rank_of(x)) if i != axis]
+    size = p_norm(ctx, x, p, others, True)  # type: ignore[arg-type]
+    share = ctx.binary("REALDIV", ctx.scalar(maxnorm, ctx.type_of(x)), ctx.binary("ADD", size, 1e-7))
+    scale = apply(ctx, "where", [ctx.binary("GREATER", size, maxnorm), share, 1.0], {})
+    return ctx.binary("MUL", x, scale)
+
+
+@aten("sum_to_size")
+def sum_to_size(ctx: TorchBuilder, x: Value, size: Ints) -> Value:
+    """Summed over what broadcasting ``size`` would repeat."""
+    lead = ctx.rank_of(x) - len(size)
+    shape = x.shape or ()
+    repeated = [*range(lead), *(lead + i for i, n in enumerate(size) if n == 1 and shape[lead + i] != 1)]
+    return ctx.reshape(reduced(ctx, "SUM", x, repeated, True), size) if repeated else x
 
 
 @aten("trace")

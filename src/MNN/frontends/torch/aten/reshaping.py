@@ -98,6 +98,8 @@ def transposed(ctx: TorchBuilder, x: Value) -> Value:
 @aten("movedim", "moveaxis")
 def movedim(ctx: TorchBuilder, x: Value, source: int | list[int], destination: int | list[int]) -> Value:
     rank = ctx.rank_of(x)
+    if rank == 0:
+        return ctx.op("Identity", x)
     before, after = ctx.axes(x, source), ctx.axes(x, destination)
     order = [-1] * rank
     for a, b in zip(before, after, strict=True):
@@ -242,6 +244,11 @@ def linalg_diagonal(ctx: TorchBuilder, x: Value, *, offset: int = 0, dim1: int =
 @aten("diag")
 def diag(ctx: TorchBuilder, x: Value, diagonal_at: int = 0) -> Value:
     return diag_embed(ctx, x, diagonal_at) if ctx.rank_of(x) == 1 else diagonal(ctx, x, diagonal_at)
+
+
+@aten("diagflat")
+def diagflat(ctx: TorchBuilder, x: Value, offset: int = 0) -> Value:
+    return diag_embed(ctx, ctx.reshape(x, [-1]), offset)
 
 
 @aten("diag_embed")

@@ -189,6 +189,14 @@ def roll(ctx: TorchBuilder, x: Value, shifts: int | list[int], dims: int | list[
     return out if out is not x else ctx.op("Identity", x)
 
 
+@aten("fft_fftshift", "fft_ifftshift")
+def fftshift(ctx: TorchBuilder, x: Value, dim: int | list[int] | None = None) -> Value:
+    """Axes turned by half, so that frequency 0 comes to the middle, or back to the front."""
+    axes = ctx.axes(x, dim)
+    sizes = [ctx.known(ctx.size(x, a), "the size of an axis that is shifted") for a in axes]
+    return roll(ctx, x, [-(n // 2) if ctx.name == "fft_ifftshift" else n // 2 for n in sizes], axes)
+
+
 @aten("rot90")
 def rot90(ctx: TorchBuilder, x: Value, k: int = 1, dims: list[int] | tuple[int, ...] = (0, 1)) -> Value:
     a, b = ctx.axes(x, list(dims))

@@ -197,7 +197,7 @@ class Converter:
             return self._number(target, args)
         if name in ("sym_size", "sym_numel", "sym_stride", "sym_storage_offset", "sym_is_contiguous"):
             return self._size(name, args)
-        if ATEN.find(name) is None and COMPLEX.find(name) is None and base_name(name) == name:
+        if all(t.find(n) is None for t in (ATEN, COMPLEX) for n in (name, base_name(name))):
             self.ctx.model.report.unknown_operator(self.ctx.where, target.removeprefix("torch.ops."), "", ADVICE)
             raise _UnknownOperatorError(f"{self.ctx.where}: no such operator here")
         return call(self.ctx, name, args, kwargs)

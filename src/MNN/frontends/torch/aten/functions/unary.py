@@ -53,7 +53,13 @@ for _name, _kind in _ROUNDED.items():
 
 @aten("sign", "sgn")
 def sign(ctx: TorchBuilder, x: Value) -> Value:
-    return ctx.op("Identity", x) if x.dtype is DType.BOOL else ctx.unary("SIGN", x)
+    """0 of NaN, as PyTorch has it."""
+    if x.dtype is DType.BOOL:
+        return ctx.op("Identity", x)
+    out = ctx.unary("SIGN", x)
+    if not ctx.type_of(x).is_float:
+        return out
+    return ctx.op("Select", ctx.op("IsNaN", x), ctx.const_like(0, x), out)
 
 
 @aten("trunc", "fix")

@@ -1,0 +1,153 @@
+"""Runs in the environment that has torch: functions of matrices, special functions and losses on seeded operands.
+
+``python -m tests.frontends.torch.function_cases OUT SEED COUNT`` writes what
+:func:`tests.frontends.torch.operator_cases.record` does. Vectors whose signs are free are tested by what they are
+(``tests/ops/test_matrices.py``).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional as F  # noqa: N812
+
+from tests.frontends.torch.operator_cases import Draw, record
+
+CALLS: dict[str, Callable[[Draw], Any]] = {}
+
+
+def entry(function: Callable[[Draw], Any]) -> Callable[[Draw], Any]:
+    CALLS[function.__name__] = function
+    return function
+
+
+def square(d: Draw, definite: bool = False) -> torch.Tensor:
+    """One or several matrices that are far from singular."""
+    n = int(d.rng.integers(1, 6))
+    made = d.tensor([*d.shape(0, 2), n, n], d.one(torch.float32, torch.float64))
+    eye = torch.eye(n, dtype=made.dtype)
+    return made @ made.mT + eye if definite else made + 8 * eye
+
+
+@entry
+def inverses(d: Draw) -> Any:
+    x = square(d)
+    return [
+        torch.linalg.inv(x),
+        torch.linalg.inv_ex(x),
+        torch.linalg.slogdet(x),
+        torch.logdet(x),
+        torch.linalg.det(x),
+        torch.linalg.matrix_power(x, d.one(-2, 0, 1, 3)),
+        torch.matrix_exp(x / 8),
+        torch.linalg.pinv(x),
+    ]
+
+
+@entry
+def systems(d: Draw) -> Any:
+    x, upper, unit = square(d), bool(d.one(True, False)), bool(d.one(True, False))
+    y = d.tensor([*x.shape[:-1], 3], x.dtype)
+    if unit:
+        x = x / 16
+    triangle = torch.linalg.solve_triangular(x, y, upper=upper, unitriangular=unit)
+    return [
+        torch.linalg.solve(x, y),
+        torch.linalg.solve(x, y.mT, left=False),
+        torch.linalg.solve(x, y[..., 0]),
+        triangle,
+        torch.linalg.solve_triangular(x, y.mT, upper=upper, left=False, unitriangular=unit),
+    ]
+
+
+@entry
+def factors(d: Draw) -> Any:
+    x = square(d, True)
+    lower = torch.linalg.cholesky(x)
+    y = d.tensor([*x.shape[:-1], 2], x.dtype)
+    tall = d.tensor([*d.shape(0, 1), *d.shape(2, 2)], d.one(torch.float32, torch.float64))
+    found = torch.linalg.lu_factor(tall)
+    return [
+        lower,
+        torch.linalg.cholesky(x, upper=True),
+        torch.cholesky_solve(y, lower),
+        torch.cholesky_inverse(lower),
+        found,
+        torch.lu_unpack(*found),
+        torch.linalg.lu(tall),
+        torch.linalg.eigvalsh(x),
+        torch.linalg.svdvals(tall),
+        torch.linalg.matrix_rank(tall),
+        torch.linalg.cond(x),
+    ]
+
+
+@entry
+def norms(d: Draw) -> Any:
+    x, keep = d.tensor([*d.shape(0, 2), *d.shape(2, 2)], torch.float32), bool(d.one(True, False))
+    kinds = ("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
+    return [
+        torch.linalg.matrix_norm(x, d.one(*kinds), keepdim=keep),
+        torch.linalg.norm(x, d.one(*kinds), (-2, -1), keep),
+        torch.linalg.norm(x[..., 0], 3, -1),
+        torch.renorm(x, d.one(1, 2, 3), d.dim(x), 2.5),
+    ]
+
+
+@entry
+def special(d: Draw) -> Any:
+    scale = d.one(0.3, 1.0, 6.0, 30.0)
+    x = d.tensor([17], d.one(torch.float32, torch.float64)) * scale
+    s, two = torch.special, [torch.abs(x), torch.abs(d.tensor([17], x.dtype)) + 1.1]
+    found = [f(x) for f in (s.i0, s.i0e, s.i1, s.i1e, s.bessel_j0, s.bessel_j1, s.bessel_y0, s.bessel_y1)]
+    found += [
+        f(two[0])
+        for f in (
+            s.modified_bessel_k0,
+            s.modified_bessel_k1,
+            s.scaled_modified_bessel_k0,
+            s.scaled_modified_bessel_k1,
+            s.bessel_y0,
+            s.bessel_y1,
+            s.spherical_bessel_j0,
+        )
+    ]
+    return [*found, s.zeta(two[1], two[0] + 0.1), s.polygamma(d.one(1, 2, 3, 5), two[0] + 0.1), s.erfc(x)]
+
+
+@entry
+def numbers(d: Draw) -> Any:
+    x, y = (d.tensor([2, 5], d.one(torch.int64, torch.int32)) * d.one(1, 6, 10) for _ in range(2))
+    z = d.tensor([6], d.one(torch.float32, torch.float64))
+    z[d.one(0, 3)] = d.one(float("nan"), float("inf"), -0.0)
+    return [torch.gcd(x, y), torch.lcm(x, y), torch.gcd(x, y[:1]), torch.sign(z), torch.sgn(z), torch.float_power(x, 2)]
+
+
+@entry
+def losses(d: Draw) -> Any:
+    x, y, z = (d.tensor([5, 4], torch.float32) for _ in range(3))
+    signs, how = torch.sign(d.tensor([5], torch.float32)), {"reduction": d.one("none", "mean", "sum")}
+    margin = d.one(0.0, 0.4, 1.0)
+    return [
+        F.margin_ranking_loss(x[:, 0], y[:, 0], signs, margin, **how),
+        F.hinge_embedding_loss(x[:, 0], signs, margin, **how),
+        F.cosine_embedding_loss(x, y, signs, margin, **how),
+        F.triplet_margin_loss(x, y, z, margin + 0.1, d.one(1, 2), swap=bool(d.one(True, False)), **how),
+        F.multi_margin_loss(x, d.tensor([5], torch.int64, positive=True) % 4, d.one(1, 2), margin + 0.1, **how),
+        F.poisson_nll_loss(x, y.abs() * 3, bool(d.one(True, False)), bool(d.one(True, False)), **how),
+        torch.cumulative_trapezoid(x, dim=d.dim(x)),
+        torch.fft.fftshift(x),
+        torch.fft.ifftshift(x, d.dim(x)),
+    ]
+
+
+def main() -> None:
+    record(CALLS, sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), "_linalg_eigh", "_linalg_svd")
+
+
+if __name__ == "__main__":
+    main()
