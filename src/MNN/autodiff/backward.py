@@ -74,11 +74,45 @@ def _total(b: Builder, found: dict[Tensor, list[Tensor]], tensor: Tensor) -> Ten
     parts = found.get(tensor)
     if not parts:
         return None
-    total = parts[0]
-    for part in parts[1:]:
+    total, *rest = _joined(b, parts)
+    for part in rest:
         total = b.op("add", total, part)
     found[tensor] = [total]
     return total
+
+
+def _joined(b: Builder, parts: Sequence[Tensor]) -> list[Tensor]:
+    """Gradients of parts of a tensor, such as of a split's results or of the steps of a sequence, that lie beside each
+    other along an axis: as one instead of as a sum of tensors that are mostly zeros."""
+    others: list[Tensor] = []
+    pieces: dict[int, list[tuple[int, Tensor]]] = {}
+    for part in parts:
+        pad = part.producer
+        axes: list[int] = []
+        if isinstance(pad, p.Pad) and pad.value == 0 and all(isinstance(n, int) for n in (*pad.low, *part.shape)):
+            axes = [i for i, ends in enumerate(zip(pad.low, pad.high, strict=True)) if any(ends)]
+        if len(axes) == 1 and isinstance(pad, p.Pad):
+            pieces.setdefault(axes[0], []).append((pad.low[axes[0]], pad.inputs[0]))
+        else:
+            others.append(part)
+    for axis, found in pieces.items():
+        runs: list[tuple[int, int, list[Tensor]]] = []  # begin, end, what lies there
+        for low, piece in sorted(found, key=lambda one: one[0]):
+            end = low + piece.shape[axis]
+            at = next((i for i, run in enumerate(runs) if run[1] == low), None)
+            if at is None:
+                runs.append((low, end, [piece]))
+            else:
+                runs[at] = (runs[at][0], end, [*runs[at][2], piece])
+        for begin, end, run in runs:
+            whole = b.concat(run, axis) if len(run) > 1 else run[0]
+            others.append(b.pad(whole, *_around(whole, axis, begin, parts[0].shape[axis] - end)))
+    return others
+
+
+def _around(tensor: Tensor, axis: int, low: int, high: int) -> tuple[list[int], list[int]]:
+    """The borders of a pad along one axis."""
+    return [low if i == axis else 0 for i in range(tensor.rank)], [high if i == axis else 0 for i in range(tensor.rank)]
 
 
 def _check_read(b: Builder, wrt: Sequence[Tensor]) -> None:

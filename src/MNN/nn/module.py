@@ -58,14 +58,15 @@ class Module:
         """The network's answer; to be defined by subclasses."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward()")
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        """:meth:`forward`, in which errors name the layer. PyMNN's takes one argument; masks may go beside it here."""
         if not self._name:
-            return self.forward(x)
+            return self.forward(*inputs, **named)
         outer = build.LAYER.get()
         path = f"{outer}.{self._name}" if outer else self._name
         token = build.LAYER.set(path)
         try:
-            return self.forward(x)
+            return self.forward(*inputs, **named)
         except MNNError as error:
             if not error.layer:
                 error.layer = path  # the innermost one

@@ -116,7 +116,11 @@ def _packed_each_run(e: Emitter, weights: Weights, k: int, n: int, tile: Tile, n
     iteration, place = iteration_of(e.target, *tile), e.place(weights.tensor)
     steps, head, panels = iteration.whole(k), iteration.head + 1, -(-n // nr)
     panel = (head + steps) * nr
-    buffer = e.allocate(DType.F32, (panels, panel), (0, 1)).buffer
+    key = weights.tensor, (-1, nr, head, steps)  # several products may share it, the steps of a sequence
+    if key in e.copies:
+        return Ref(e.copies[key].buffer, 0), panel
+    e.copies[key] = e.allocate(DType.F32, (panels, panel), (0, 1))
+    buffer = e.copies[key].buffer
     row, column = place.strides[-2:] if weights.conv is None else place.strides[1::-1]
     for first, count, width in ((0, n // nr, nr), (n // nr, panels - n // nr, n % nr)):
         if count:
