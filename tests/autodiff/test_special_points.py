@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import MNN
 from MNN.expr import build
 from MNN.expr.fused.settings import lazily
+from MNN.frontends import load_graph
+from MNN.runtime.config import Config
+from MNN.runtime.executor import Executor
+from tests.autodiff.checking import differentiated
 
 F = MNN.expr
 FAR = np.array([-1e4, -200, -100, -88.8, -30, -2, 0, 0.5, 20, 89, 100, 1e4], np.float32)
@@ -156,3 +162,30 @@ def test_slopes_where_functions_bend(name):
         wanted = np.where((KINKS < 0) | (KINKS > 1), 2 * KINKS, 1)
         wanted = np.where(KINKS == 0, 0.5, np.where(KINKS == 1, 1.5, wanted))
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("operator", "settings", "wanted"),
+    [("Celu", {"alpha": 0.7}, 1.0), ("Softplus", {}, 0.5), ("Mish", {}, np.tanh(np.log(2.0))), ("PRelu", {}, 0.25),
+     ("Elu", {"alpha": 0.5}, 0.5), ("LeakyRelu", {"alpha": 0.1}, 0.1), ("Relu", {}, 0.0)],
+)  # fmt: skip
+def test_slopes_at_zero_from_onnx(operator, settings, wanted, tmp_path):
+    """As torch has them, beside those of other numbers and without NaN where a branch that is not taken overflows."""
+    x = np.array([-1e38, -100, -1, -1e-3, 0, 0, 1e-3, 1, 100, 1e38], np.float32)
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [x.size])]
+    if operator == "PRelu":  # slopes that are computed
+        inputs.append(helper.make_tensor_value_info("slope", TensorProto.FLOAT, [1]))
+    node = helper.make_node(operator, [v.name for v in inputs], ["y"], **settings)
+    graph = helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [x.size])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)]), tmp_path / "m.onnx")
+    found = load_graph(tmp_path / "m.onnx")
+    feeds = {"x": x, "slope": np.array([0.25], np.float32)}
+    _, taken, made = differentiated(found, feeds)
+    (weight,) = (v.array() for n in found.nodes for v in n.inputs if v is not None and v.name == "weight0")
+    result = dict(zip(taken, Executor(found, Config()).run({v: feeds[v.name] for v in taken}, made), strict=True))
+    slopes = np.asarray(result[taken[0]]) / weight
+    assert np.isfinite(slopes).all()
+    np.testing.assert_allclose(slopes[4:6], wanted, rtol=1e-5, atol=1e-7)
+    above = wanted if operator in ("Softplus", "Mish") else 1.0
+    np.testing.assert_allclose(slopes[[3, 6]], [wanted, above], atol=2e-3)
+    assert abs(slopes[-1] - 1) < 1e-5

@@ -43,8 +43,8 @@ def prelu(ctx: Context, node: OnnxNode) -> Value:
         line = numbers.reshape((1,) * (rank - numbers.ndim) + numbers.shape) if numbers.ndim <= rank else numbers
         if numbers.size == 1 or (line.ndim == rank and line.shape[1] == numbers.size):
             return ctx.op("PReLU", x, ctx.const(numbers.reshape(-1)), slopeCount=int(numbers.size))
-    positive = binary(ctx, "MAXIMUM", x, 0)
-    return binary(ctx, "ADD", positive, binary(ctx, "MUL", binary(ctx, "MINIMUM", x, 0), slope))
+    above = ctx.op("BinaryOp", x, ctx.const_like(0, x), opType="GREATER")
+    return select(ctx, above, x, binary(ctx, "MUL", x, slope))
 
 
 @onnx_op("Elu")
@@ -60,9 +60,11 @@ def selu(ctx: Context, node: OnnxNode) -> Value:
 
 @onnx_op("Celu")
 def celu(ctx: Context, node: OnnxNode) -> Value:
+    """Of 0 as of numbers below, so that the slope there is 1, as torch has it."""
     x, alpha = node.input(0), node.float_attr("alpha", 1.0)
-    negative = unary(ctx, "EXPM1", binary(ctx, "REALDIV", binary(ctx, "MINIMUM", x, 0), alpha))
-    return binary(ctx, "ADD", binary(ctx, "MAXIMUM", x, 0), binary(ctx, "MUL", negative, alpha))
+    above, none = ctx.op("BinaryOp", x, ctx.const_like(0, x), opType="GREATER"), ctx.const_like(0, x)
+    negative = unary(ctx, "EXPM1", binary(ctx, "REALDIV", select(ctx, above, none, x), alpha))
+    return binary(ctx, "ADD", select(ctx, above, x, none), binary(ctx, "MUL", negative, alpha))
 
 
 @onnx_op("ThresholdedRelu")
@@ -98,9 +100,11 @@ def swish(ctx: Context, node: OnnxNode) -> Value:
 
 
 def softplus_of(ctx: Context, x: Value) -> Value:
-    """``max(x, 0) + log1p(exp(-|x|))``, which neither overflows nor loses small results."""
-    tail = unary(ctx, "LOG1P", unary(ctx, "EXP", unary(ctx, "NEG", unary(ctx, "ABS", x))))
-    return binary(ctx, "ADD", binary(ctx, "MAXIMUM", x, 0), tail)
+    """``max(x, 0) + log1p(exp(-|x|))``, which neither overflows nor loses small results; of 0 as of numbers above, so
+    that the slope there is a half."""
+    above = ctx.op("BinaryOp", x, ctx.const_like(0, x), opType="GREATER_EQUAL")
+    tail = unary(ctx, "LOG1P", unary(ctx, "EXP", select(ctx, above, unary(ctx, "NEG", x), x)))
+    return binary(ctx, "ADD", select(ctx, above, x, ctx.const_like(0, x)), tail)
 
 
 @onnx_op("Softplus")
