@@ -114,6 +114,44 @@ def _olmo2(rng: Draw) -> dict[str, Any]:
     return config | {"attention_bias": bool(rng.random() < 0.3)}
 
 
+def _olmo3(rng: Draw) -> dict[str, Any]:
+    config = _olmo2(rng) | {"sliding_window": 9, "num_hidden_layers": 3}
+    kinds = [str(rng.choice(["sliding_attention", "full_attention"])) for _ in range(3)]
+    rope = {
+        "full_attention": config["rope_parameters"],
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e3},
+    }
+    return config | {"layer_types": kinds, "rope_parameters": rope}
+
+
+def _exaone4(rng: Draw) -> dict[str, Any]:
+    config = _llama(rng, ("default", "llama3")) | {"num_hidden_layers": 3}
+    config |= {"sliding_window": None if rng.random() < 0.3 else 9}
+    kinds = [str(rng.choice(["sliding_attention", "full_attention"])) for _ in range(3)]
+    return config | {"layer_types": kinds if config["sliding_window"] else ["full_attention"] * 3}
+
+
+def _seed_oss(rng: Draw) -> dict[str, Any]:
+    config = _llama(rng, ("default", "linear"))
+    size = config.get("head_dim", config["hidden_size"] // config["num_attention_heads"])
+    bias = {"attention_bias": bool(rng.random() < 0.5), "attention_out_bias": bool(rng.random() < 0.5)}
+    return config | bias | {"head_dim": size, "mlp_bias": bool(rng.random() < 0.3)}
+
+
+def _ernie(rng: Draw) -> dict[str, Any]:
+    config = _llama(rng, ("default", "linear"))
+    size = config.get("head_dim", config["hidden_size"] // config["num_attention_heads"])
+    return config | {"use_bias": bool(rng.random() < 0.4), "head_dim": size}
+
+
+def _hunyuan(rng: Draw) -> dict[str, Any]:
+    config = _llama(rng, ("default",)) | {"attention_bias": bool(rng.random() < 0.4)}
+    config["head_dim"] = config.get("head_dim", config["hidden_size"] // config["num_attention_heads"])
+    if rng.random() < 0.6:
+        config["rope_parameters"] |= {"rope_type": "dynamic", "alpha": 1000.0, "factor": 1.0}
+    return config
+
+
 def _starcoder2(rng: Draw) -> dict[str, Any]:
     config = _llama(rng, ("default", "linear"))
     for name in ("head_dim", "rms_norm_eps"):
@@ -257,7 +295,8 @@ FAMILIES: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "starcoder2": _starcoder2, "glm": _glm, "glm4": _glm, "granite": _granite, "internlm2": _internlm2,
     "minicpm": _minicpm, "baichuan": _baichuan, "chatglm": _chatglm, "qwen2_moe": _qwen2_moe, "qwen3_moe": _qwen3_moe,
     "mixtral": _mixtral, "olmoe": _olmoe, "granitemoe": _granitemoe, "deepseek_v2": _deepseek_v2,
-    "deepseek_v3": _deepseek_v3, "glm4_moe": _glm4_moe, "gpt_oss": _gpt_oss, **GPT, **HYBRID,
+    "deepseek_v3": _deepseek_v3, "glm4_moe": _glm4_moe, "gpt_oss": _gpt_oss, "olmo3": _olmo3,
+    "exaone4": _exaone4, "seed_oss": _seed_oss, "ernie4_5": _ernie, "hunyuan_v1_dense": _hunyuan, **GPT, **HYBRID,
 }  # fmt: skip
 
 

@@ -64,6 +64,33 @@ def _qwen3_next(rng: Draw) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _lfm2_moe(rng: Draw) -> dict[str, Any]:
+    wide = {"moe_intermediate_size": 16, "num_dense_layers": int(rng.integers(0, 3))}
+    wide |= {"norm_topk_prob": bool(rng.random() < 0.7), "use_expert_bias": bool(rng.random() < 0.7)}
+    return _lfm2(rng) | {"conv_bias": False} | experts(rng) | wide
+
+
+def _qwen3_5(rng: Draw) -> dict[str, Any]:
+    config = _qwen3_next(rng)
+    for name in ("num_experts", "num_experts_per_tok", "moe_intermediate_size", "shared_expert_intermediate_size",
+                 "norm_topk_prob", "mlp_only_layers"):  # fmt: skip
+        del config[name]
+    return config
+
+
+def _falcon_h1(rng: Draw) -> dict[str, Any]:
+    config = base(rng) | {"num_hidden_layers": 2}
+    size = config["hidden_size"] // config["num_attention_heads"]
+    config |= _mamba(rng, config) | {"mamba_rms_norm": bool(rng.random() < 0.5)}
+    config |= {"mamba_d_ssm": 2 * config["hidden_size"], "mamba_norm_before_gate": bool(rng.random() < 0.5)}
+    several = {"ssm_multipliers": 5, "mlp_multipliers": 2}
+    config |= {name: rng.uniform(0.4, 1.6, n).round(3).tolist() for name, n in several.items()}
+    names = "lm_head", "embedding", "key", "attention_out", "attention_in", "ssm_in", "ssm_out"
+    config |= {f"{name}_multiplier": float(rng.uniform(0.4, 1.6)) for name in names}
+    return config | {"rope_parameters": rope(rng, config, size, ("default", "linear"))}
+
+
 HYBRID: dict[str, Callable[[Draw], dict[str, Any]]] = {
-    "lfm2": _lfm2, "granitemoehybrid": _granitemoehybrid, "qwen3_next": _qwen3_next,
+    "lfm2": _lfm2, "granitemoehybrid": _granitemoehybrid, "qwen3_next": _qwen3_next, "lfm2_moe": _lfm2_moe,
+    "qwen3_5_text": _qwen3_5, "falcon_h1": _falcon_h1,
 }  # fmt: skip

@@ -17,7 +17,7 @@ def stored_shapes(family: str, shapes: dict[str, list[int]]) -> dict[str, list[i
     """From the shapes in memory to those in files."""
     found: dict[str, list[int]] = {}
     for name, shape in shapes.items():
-        layer, _, kind = name.rpartition(".mlp.experts.")
+        layer, _, kind = name.rpartition(_inside(family))
         if family in _WHOLE or not layer:
             found[_renamed(family, name)] = shape
             continue
@@ -32,7 +32,7 @@ def in_memory(family: str, names: Sequence[str], files: dict[str, np.ndarray]) -
     """From the weights in files to those in memory, which have these names."""
     found = {}
     for name in names:
-        layer, _, kind = name.rpartition(".mlp.experts.")
+        layer, _, kind = name.rpartition(_inside(family))
         if family in _WHOLE or not layer:
             found[name] = files[_renamed(family, name)]
             continue
@@ -44,12 +44,17 @@ def in_memory(family: str, names: Sequence[str], files: dict[str, np.ndarray]) -
     return found
 
 
+def _inside(family: str) -> str:
+    """Where experts are in memory."""
+    return ".feed_forward.experts." if family == "lfm2_moe" else ".mlp.experts."
+
+
 def _names(family: str) -> tuple[str, str, str]:
-    return _MIXTRAL if family == "mixtral" else _USUAL
+    return _MIXTRAL if family in ("mixtral", "lfm2_moe") else _USUAL
 
 
 def _room(family: str) -> str:
-    return "block_sparse_moe" if family == "mixtral" else "mlp"
+    return {"mixtral": "block_sparse_moe", "lfm2_moe": "feed_forward"}.get(family, "mlp")
 
 
 def _parts(family: str, kind: str, rows: int) -> list[tuple[str, int]]:

@@ -49,7 +49,7 @@ def test_vectors_like_transformers(notes: dict[str, Any]) -> None:
 
 def test_every_family_is_recorded() -> None:
     recorded = {notes["config"]["model_type"] for notes in RECORDED}
-    assert set(families()) - recorded == {"gemma3"}  # what is recorded as gemma3_text, with a picture's half beside it
+    assert set(families()) - recorded == {"gemma3", "qwen3_5"}  # their texts' halves are recorded
     assert recorded == set(cases.FAMILIES)
 
 

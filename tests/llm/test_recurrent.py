@@ -4,6 +4,8 @@ lost."""
 from __future__ import annotations
 
 import gc
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.llm.answer import Answer
 from MNN.llm.beams import BeamWriter, Search
 from MNN.llm.engine.marks import MarkForm, Marks
+from MNN.llm.engine.opening import Opened, open_model
 from MNN.llm.engine.paged import Work
 from MNN.llm.engine.pages import NoPagesError, PagePool
 from MNN.llm.engine.scheduler import Scheduler
@@ -21,12 +24,15 @@ from MNN.llm.models.families import build, build_with
 from MNN.llm.models.heads.features import FeatureForm, FeatureLayers
 from MNN.llm.sampling import SamplingOptions
 from MNN.llm.speculation import Lookup
+from MNN.runtime.config import Config
 from tests.llm import cases
 from tests.llm.check import Arrays
-from tests.llm.test_families import RECORDED
+from tests.llm.files.modules import LAYER, modules
+from tests.llm.files.writing import gguf
+from tests.llm.test_families import RECORDED, expected
 from tests.llm.test_scheduler import WORDS, Letters, asked, check_alone, finish, shared, unused
 
-HYBRID = ("lfm2", "granitemoehybrid", "qwen3_next")
+HYBRID = ("granitemoehybrid", "qwen3_next")
 
 
 def close(found: np.ndarray, wanted: np.ndarray, tolerance: float = 1e-4) -> None:
@@ -37,17 +43,17 @@ def close(found: np.ndarray, wanted: np.ndarray, tolerance: float = 1e-4) -> Non
 def test_back_and_on(family: str) -> None:
     """Wherever a text goes back to, and however it goes on, its logits are those of a text read at once."""
     decoder, rng = shared(family), np.random.default_rng(3)
-    given = rng.integers(1, WORDS, 200).tolist()
+    given = rng.integers(1, WORDS, 150).tolist()
     whole = decoder.feed(decoder.text(), given, every=True)
     text = decoder.text()
-    for _ in range(25):
+    for _ in range(16):
         length = len(text.tokens)
         if length > 3 and rng.random() < 0.4:
             back = int(rng.integers(0, length))
             decoder.cut(text, back)
             assert len(text.tokens) <= back
             continue
-        count = min(int(rng.choice([1, 1, 2, 3, 9, 70])), len(given) - length)
+        count = min(int(rng.choice([1, 1, 3, 9, 70])), len(given) - length)
         if not count:
             break
         drafted = int(rng.integers(0, count))
@@ -94,7 +100,7 @@ def test_few_slots() -> None:
     assert unused(scheduler, decoder)
 
 
-@pytest.mark.parametrize("family", ["lfm2", "granitemoehybrid"])
+@pytest.mark.parametrize("family", ["granitemoehybrid"])
 def test_drafts_of_a_single_answer(family: str) -> None:
     """With drafts from the text itself the answer is the one without."""
     decoder, tokenizer = shared(family), Letters()
@@ -102,7 +108,7 @@ def test_drafts_of_a_single_answer(family: str) -> None:
 
     def answer(drafter: Any) -> Answer:
         options = SamplingOptions(temperature=0.0, logit_bias={0: -100.0})
-        given: Any = {"prompt": prompt, "tokenizer": tokenizer, "options": options, "most": 60}
+        given: Any = {"prompt": prompt, "tokenizer": tokenizer, "options": options, "most": 30}
         found = Answer(**given, decoder=decoder, history=decoder.text(), drafter=drafter)
         found.read()
         return found
@@ -110,7 +116,7 @@ def test_drafts_of_a_single_answer(family: str) -> None:
     drafted = answer(Lookup(2, 1))
     assert drafted.cost.drafted > drafted.cost.kept
     check_alone(decoder, drafted)
-    assert len(drafted.tokens) == 60
+    assert len(drafted.tokens) == 30
 
 
 def test_beams() -> None:
@@ -168,3 +174,32 @@ def test_what_is_refused() -> None:
     with pytest.raises(FormatError, match="expected are 3 times full_attention or conv"):
         build({**notes["config"], "layer_types": ["conv", "wave", "conv"]}, weights)
     assert issubclass(NoPagesError, MNNError)
+
+
+def test_gguf(tmp_path: Path) -> None:
+    """LFM2 in a GGUF file, where layers of attention are those with heads of keys, is what it is in a folder."""
+    notes = next(n for n in RECORDED if n["config"]["model_type"] == "lfm2")
+    told, data = notes["config"], cases.weights(notes["shapes"], notes["seed"])
+    names = {module: name for name, module in modules("lfm2").items()}
+    tensors = {}
+    for name, array in data.items():
+        layer = re.sub(r"layers\.\d+", f"layers.{LAYER}", name).rpartition(".")[0]
+        own = names[layer].replace(f"blk.{LAYER}.", f"blk.{(re.findall(r'layers.([0-9]+)', name) or [''])[0]}.")
+        tensors[f"{own}.{name.rpartition('.')[2]}"] = array.reshape(len(array), -1) if array.ndim > 2 else array
+    keys = [told["num_key_value_heads"] * (kind == "full_attention") for kind in told["layer_types"]]
+    noted = {
+        "context_length": 256, "embedding_length": told["hidden_size"], "block_count": 3,
+        "attention.head_count": told["num_attention_heads"], "attention.head_count_kv": np.array(keys, np.int32),
+        "attention.layer_norm_rms_epsilon": told["norm_eps"], "shortconv.l_cache": told["conv_L_cache"],
+        "feed_forward_length": told["intermediate_size"], "rope.freq_base": told["rope_parameters"]["rope_theta"],
+    }  # fmt: skip
+    if told["rope_parameters"]["rope_type"] == "linear":
+        noted |= {"rope.scaling.type": "linear", "rope.scaling.factor": told["rope_parameters"]["factor"]}
+    file = tmp_path / "small.gguf"
+    file.write_bytes(gguf({"general.architecture": "lfm2"} | {f"lfm2.{k}": v for k, v in noted.items()}, tensors))
+    opened = open_model(file)
+    assert isinstance(opened, Opened)
+    decoder = opened.decoder(Config(precision="high", cache=False), kv_bits=32)
+    close(decoder.feed(decoder.text(), notes["prompt"], every=True), expected(notes).logits)
+    with pytest.raises(UnsupportedError, match="do not leave memory; leave out cache_memory"):
+        opened.decoder(Config(cache=False), cache_memory=1 << 20)

@@ -21,7 +21,7 @@ from tests.llm.speculation.writing import small
 from tests.llm.test_scheduler import PAGES, WORDS, asked, check_alone, finish, narrow, shared, unused
 
 CASES = [("qwen3", "lookup"), ("gemma2", "itself"), ("gemma2", "wrong"), ("qwen3_moe", "lookup"), ("phi3", "itself"),
-         ("lfm2", "lookup"), ("granitemoehybrid", "wrong"), ("qwen3_next", "itself")]  # fmt: skip
+         ("granitemoehybrid", "wrong"), ("qwen3_next", "itself")]  # fmt: skip
 """One with windows, one with experts, one whose positions turn by the length; and some with recurrent layers."""
 
 

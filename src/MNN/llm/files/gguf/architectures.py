@@ -43,6 +43,23 @@ _GEMMA2 = {
     "ffn_norm": "pre_feedforward_layernorm",
     "post_ffw_norm": "post_feedforward_layernorm",
 }
+_SECOND = {"post_attention_norm": "post_attention_layernorm"}
+_BEHIND = {**_SECOND, "post_ffw_norm": "post_feedforward_layernorm"}
+_HUNYUAN = {"attn_q_norm": "self_attn.query_layernorm", "attn_k_norm": "self_attn.key_layernorm"}
+_LFM2 = {
+    "token_embd_norm": "model.embedding_norm",
+    "attn_norm": "operator_norm",
+    "attn_output": "self_attn.out_proj",
+    "attn_q_norm": "self_attn.q_layernorm",
+    "attn_k_norm": "self_attn.k_layernorm",
+    "shortconv.conv": "conv.conv",
+    "shortconv.in_proj": "conv.in_proj",
+    "shortconv.out_proj": "conv.out_proj",
+    "ffn_norm": "ffn_norm",
+    "ffn_gate": "feed_forward.w1",
+    "ffn_up": "feed_forward.w3",
+    "ffn_down": "feed_forward.w2",
+}
 _BERT = {
     "token_embd": "embeddings.word_embeddings",
     "token_embd_norm": "embeddings.LayerNorm",
@@ -200,9 +217,14 @@ ARCHITECTURES = {
     "olmo2": Architecture(
         "olmo2",
         "Olmo2ForCausalLM",
-        {"post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm"},
+        _BEHIND,
         config=_SILU,
     ),
+    "exaone4": Architecture("exaone4", "Exaone4ForCausalLM", _BEHIND, config=_SILU),
+    "seed_oss": Architecture("seed_oss", "SeedOssForCausalLM", _SECOND, config=_SILU),
+    "ernie4_5": Architecture("ernie4_5", "Ernie4_5ForCausalLM", config=_SILU),
+    "hunyuan-dense": Architecture("hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", _HUNYUAN, config=_SILU),
+    "lfm2": Architecture("lfm2", "Lfm2ForCausalLM", _LFM2, config=_SILU),
     "deepseek2": Architecture(
         "deepseek_v2",
         "DeepseekV2ForCausalLM",

@@ -38,6 +38,8 @@ _NUMBERS: dict[str, tuple[str, type]] = {
 }
 """Metadata after the architecture's name: what the config calls it."""
 
+_LAYERWISE = ("num_key_value_heads",)
+"""What files may have for each layer."""
 _EXPERTS = {"mixtral": "num_local_experts", "gpt_oss": "num_local_experts", "deepseek_v2": "n_routed_experts"}
 _TOKENS = {"bos": "bos_token_id", "eos": "eos_token_id", "padding": "pad_token_id"}
 
@@ -65,7 +67,7 @@ def config_of(file: GGUF) -> dict[str, Any]:
         **architecture.config,
     }
     for key, (ours, kind) in _NUMBERS.items():
-        value = file.get(f"{name}.{key}", kind)
+        value = _by_layer(file, f"{name}.{key}") if ours in _LAYERWISE else file.get(f"{name}.{key}", kind)
         if value is not None:
             config[ours] = float(f"{value:.7g}") if kind is float else value
     for key in ("hidden_size", "num_hidden_layers", "num_attention_heads"):
@@ -90,6 +92,18 @@ def config_of(file: GGUF) -> dict[str, Any]:
     if own is not None:
         own(file, config)
     return config
+
+
+def _by_layer(file: GGUF, key: str) -> int | None:
+    """A number, or one for each layer, which is the same in all that have one."""
+    value = file.metadata.get(key)
+    if not isinstance(value, np.ndarray):
+        found: int | None = file.get(key, int)
+        return found
+    told = {int(n) for n in value.reshape(-1)} - {0}
+    if len(told) != 1:
+        raise UnsupportedError(f"{file.path}: layers of different {key} cannot be read")
+    return told.pop()
 
 
 def _intermediate_size(file: GGUF, name: str) -> int:
@@ -272,7 +286,44 @@ def _glm(file: GGUF, config: dict[str, Any]) -> None:
     config["attention_bias"] = bool({"blk.0.attn_q.bias", "blk.0.attn_qkv.bias"} & names)
 
 
+def _windows(file: GGUF, config: dict[str, Any], name: str) -> None:
+    """Layers with a window, by the file's pattern, or three of four."""
+    if not config.get("sliding_window"):
+        config["sliding_window"] = None
+        return
+    told, layers = file.metadata.get(f"{name}.attention.sliding_window_pattern"), config["num_hidden_layers"]
+    local = [bool(n) for n in told.reshape(-1)] if isinstance(told, np.ndarray) else []
+    if len(local) != layers:
+        local = [(i + 1) % 4 != 0 for i in range(layers)]
+    config["layer_types"] = ["sliding_attention" if one else "full_attention" for one in local]
+
+
+def _exaone4(file: GGUF, config: dict[str, Any]) -> None:
+    _windows(file, config, "exaone4")
+
+
+def _olmo2(file: GGUF, config: dict[str, Any]) -> None:
+    if config.get("sliding_window"):  # OLMo 3 has the same name
+        config |= {"model_type": "olmo3", "architectures": ["Olmo3ForCausalLM"]}
+        _windows(file, config, "olmo2")
+
+
+def _lfm2(file: GGUF, config: dict[str, Any]) -> None:
+    """Layers of convolutions are those without keys."""
+    counts = file.metadata.get("lfm2.attention.head_count_kv")
+    layers = config["num_hidden_layers"]
+    some = counts.reshape(-1) if isinstance(counts, np.ndarray) else np.ones(layers)
+    if len(some) != layers:
+        raise FormatError(f"{file.path}: lfm2.attention.head_count_kv has {len(some)} numbers for {layers} layers")
+    config["layer_types"] = ["full_attention" if n else "conv" for n in some]
+    config["conv_L_cache"] = file.get("lfm2.shortconv.l_cache", int, 3)
+    config["norm_eps"] = config.get("rms_norm_eps", 1e-5)
+
+
 _OWN = {
+    "exaone4": _exaone4,
+    "olmo2": _olmo2,
+    "lfm2": _lfm2,
     "gemma2": _gemma2,
     "gemma3_text": _gemma3,
     "smollm3": _smollm3,

@@ -13,7 +13,7 @@ from MNN.llm.files.gguf.config import architecture_of, config_of
 from MNN.llm.files.gguf.reader import GGUF
 from MNN.llm.files.tensors import WeightTensor
 
-_NAME = re.compile(r"(?:blk\.(?P<block>\d{1,6})\.)?(?P<module>[a-z0-9_]+)\.(?P<kind>weight|bias)")
+_NAME = re.compile(r"(?:blk\.(?P<block>\d{1,6})\.)?(?P<module>(?:shortconv\.)?[a-z0-9_]+)\.(?P<kind>weight|bias)")
 _NOT_WEIGHTS = {"rope_freqs", "rope_factors_long", "rope_factors_short", "attn_rot_embd"}
 """Tensors that the config has taken up."""
 

@@ -1,7 +1,11 @@
-"""OLMo 2 (arXiv:2501.00656): norms behind the layers, and over all heads of queries and of keys. OLMoE
+"""OLMo 2 and 3 (arXiv:2501.00656, 2512.13961): norms behind the layers, and over all heads of queries and of keys; the
+third with windows, where positions do not reach beyond the trained length by scaling. OLMoE
 (arXiv:2409.02060): experts, and norms in front of the layers."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
 
 from MNN.ir.graph import Graph, Value
 from MNN.llm.models.blocks import head
@@ -9,20 +13,34 @@ from MNN.llm.models.config import Config
 from MNN.llm.models.experts import Routing, mixture, usual
 from MNN.llm.models.families import family
 from MNN.llm.models.layers import Angles, Heads, Layers
+from MNN.llm.models.rotary import Rotary, rotary
+from MNN.llm.models.weights import as_number
 
 
-@family("olmo2")
+@family("olmo2", "olmo3")
 def olmo2(config: Config, net: Layers) -> Graph:
-    heads = config.heads()
-    angles = net.angles(config.rotary(heads.size))
+    heads, third = config.heads(), config.family == "olmo3"
+    windows = config.windows(lambda i: (i + 1) % 4 != 0) if third else [0] * config.layers
+    everywhere = net.angles(config.rotary(heads.size, "full_attention", 5e5 if third else 1e4))
+    local = net.angles(_local(config, heads.size)) if third else everywhere
     x = net.embed("model.embed_tokens.weight")
     for i in range(config.layers):
         at, mlp = f"model.layers.{i}", f"model.layers.{i}.mlp"
-        y = _attend(config, net, x, f"{at}.self_attn", heads, i, angles)
+        own, angles = replace(heads, window=windows[i]), local if windows[i] else everywhere
+        y = _attend(config, net, x, f"{at}.self_attn", own, i, angles)
         x = net.add(x, net.rms_norm(y, f"{at}.post_attention_layernorm", config.epsilon))
         y = net.gated(x, f"{mlp}.gate_proj", f"{mlp}.up_proj", f"{mlp}.down_proj", config.activation)
         x = net.add(x, net.rms_norm(y, f"{at}.post_feedforward_layernorm", config.epsilon))
     return head(config, net, net.rms_norm(net.picked(x), "model.norm", config.epsilon))
+
+
+def _local(config: Config, size: int) -> Rotary:
+    """Positions in layers with a window."""
+    nested = config.get("rope_parameters")
+    if isinstance(nested, Mapping) and isinstance(nested.get("sliding_attention"), Mapping):
+        return config.rotary(size, "sliding_attention", 5e5)
+    told = nested if isinstance(nested, Mapping) else config.values
+    return rotary({"rope_theta": as_number(told.get("rope_theta"), "rope_theta", 5e5)}, size)
 
 
 @family("olmoe")

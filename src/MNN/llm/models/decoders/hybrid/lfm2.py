@@ -1,20 +1,24 @@
-"""LFM2 (Liquid AI 2025): short convolutions between two gates, beside a few layers of attention."""
+"""LFM2 (Liquid AI 2025): short convolutions between two gates, beside a few layers of attention; also
+with experts behind the first layers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from MNN.errors import FormatError
 from MNN.ir.graph import Graph, Value
 from MNN.llm.models.blocks import attend, head
 from MNN.llm.models.config import Config
+from MNN.llm.models.experts import Experts, Routing, mixture
 from MNN.llm.models.families import KEYS, family, keeps, translates
 from MNN.llm.models.layers import Layers
 from MNN.llm.models.recurrent import CONVOLUTION, convolved
 
-_NORMS = ("q_layernorm", "k_layernorm")
+_NORMS, _PARTS = ("q_layernorm", "k_layernorm"), ("w1", "w3", "w2")
 
 
+@translates("lfm2_moe")
 @translates("lfm2")
 def _usual(config: Mapping[str, object]) -> Mapping[str, object]:
     """The first configurations list the layers of attention in place of the kinds of all."""
@@ -35,15 +39,20 @@ def _kinds(config: Config) -> list[bool]:
     return [kind == "conv" for kind in kinds[: config.layers]]
 
 
-@keeps("lfm2")
+@keeps("lfm2", "lfm2_moe")
 def _states(config: Config) -> Sequence[Sequence[str]]:
     return [(CONVOLUTION,) if short else (KEYS,) for short in _kinds(config)]
 
 
-@family("lfm2")
+@family("lfm2", "lfm2_moe")
 def lfm2(config: Config, net: Layers) -> Graph:
     heads = config.heads()
     angles = net.angles(config.rotary(heads.size, theta=1e6))
+    routing, dense = None, int(config.number("num_dense_layers", 2))
+    if config.family == "lfm2_moe":
+        routing = Routing.of(config, config.flag("norm_topk_prob", True))
+        routing = replace(routing, sigmoid=True, scale=config.number("routed_scaling_factor", 1.0))
+    biased = config.flag("use_expert_bias", True)
     x = net.embed("model.embed_tokens.weight")
     for i, short in enumerate(_kinds(config)):
         at = f"model.layers.{i}"
@@ -55,8 +64,14 @@ def lfm2(config: Config, net: Layers) -> Graph:
             y = attend(net, y, f"{at}.self_attn", heads, i, angles, output="out_proj", norms=norms, normed=_NORMS)
         x = net.add(x, y)
         y = net.rms_norm(x, f"{at}.ffn_norm", config.epsilon)
-        inner = f"{at}.feed_forward"
-        x = net.add(x, net.gated(y, f"{inner}.w1", f"{inner}.w3", f"{inner}.w2", "silu"))
+        if routing is None or i < dense:
+            gate, up, down = (f"{at}.feed_forward.{name}" for name in _PARTS)
+            y = net.gated(y, gate, up, down, "silu")
+        else:
+            names = Experts(*(f"{at}.feed_forward.experts.{{}}.{name}.weight" for name in ("w2", "w1", "w3")))
+            own = replace(routing, correction=f"{at}.feed_forward.expert_bias" if biased else "")
+            y = mixture(net, y, f"{at}.feed_forward.gate", own, names, "silu")
+        x = net.add(x, y)
     return head(config, net, net.rms_norm(net.picked(x), "model.embedding_norm", config.epsilon))
 
 

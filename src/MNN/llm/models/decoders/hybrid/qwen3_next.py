@@ -1,5 +1,5 @@
-"""Qwen3-Next (Qwen 2025): layers of the gated delta rule (Yang et al. 2024, arXiv:2412.06464), every fourth of
-attention whose results have a gate, and experts."""
+"""Qwen3-Next and Qwen3.5 (Qwen 2025, 2026): layers of the gated delta rule (Yang et al. 2024, arXiv:2412.06464), every
+fourth of attention whose results have a gate; the first with experts."""
 
 from __future__ import annotations
 
@@ -32,15 +32,16 @@ def _recurrent(config: Config) -> list[bool]:
     return [(i + 1) % every > 0 for i in range(config.layers)]
 
 
-@keeps("qwen3_next")
+@keeps("qwen3_next", "qwen3_5", "qwen3_5_text")
 def _states(config: Config) -> Sequence[Sequence[str]]:
     return [(CONVOLUTION, MATRIX) if own else (KEYS,) for own in _recurrent(config)]
 
 
-@family("qwen3_next")
+@family("qwen3_next", "qwen3_5", "qwen3_5_text")
 def qwen3_next(config: Config, net: Layers) -> Graph:
     heads, epsilon = config.heads(), config.epsilon
-    routing = Routing.of(config, config.flag("norm_topk_prob", True))
+    mixed = config.family == "qwen3_next"
+    routing = Routing.of(config, config.flag("norm_topk_prob", True)) if mixed else None
     angles = net.angles(config.rotary(heads.size, share=0.25))
     x = net.embed("model.embed_tokens.weight")
     for i, own in enumerate(_recurrent(config)):
@@ -52,7 +53,12 @@ def qwen3_next(config: Config, net: Layers) -> Graph:
             y = _attend(config, net, y, f"{at}.self_attn", heads, i, angles)
         x = net.add(x, y)
         y = net.rms_norm(x, f"{at}.post_attention_layernorm", epsilon, plus=1.0)
-        x = net.add(x, feed_forward(config, net, y, f"{at}.mlp", i, routing))
+        mlp = f"{at}.mlp"
+        if routing is not None:
+            y = feed_forward(config, net, y, mlp, i, routing)
+        else:
+            y = net.gated(y, f"{mlp}.gate_proj", f"{mlp}.up_proj", f"{mlp}.down_proj", config.activation)
+        x = net.add(x, y)
     return head(config, net, net.rms_norm(net.picked(x), "model.norm", epsilon, plus=1.0))
 
 
@@ -80,9 +86,13 @@ def _delta(config: Config, net: Layers, y: Value, at: str, layer: int) -> Value:
         raise FormatError(f"{heads} heads of values cannot share {groups} heads of keys")
     each, keys, values = heads // groups, groups * size, heads * value_size
     sizes = [size, size, each * value_size, each * value_size]
-    both = _reordered(net, y, f"{at}.in_proj_qkvz", _side_by_side(groups, sizes))
+    if f"{at}.in_proj_qkvz.weight" in net.weights:
+        both = _reordered(net, y, f"{at}.in_proj_qkvz", _side_by_side(groups, sizes))
+        shares = _reordered(net, y, f"{at}.in_proj_ba", _side_by_side(groups, [each, each]))
+    else:
+        both = net.linear(y, f"{at}.in_proj_qkv", f"{at}.in_proj_z")
+        shares = net.linear(y, f"{at}.in_proj_b", f"{at}.in_proj_a")
     mixed, gate = net.split(both, [2 * keys + values, values])
-    shares = _reordered(net, y, f"{at}.in_proj_ba", _side_by_side(groups, [each, each]))
     share, rate = net.split(shares, [heads, heads])
     mixed = net.activation(config.activation, convolved(net, mixed, f"{at}.conv1d", layer))
     q, k, v = net.split(mixed, [keys, keys, values])
