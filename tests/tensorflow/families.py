@@ -235,6 +235,14 @@ def segment(rng: np.random.Generator, op: str) -> Case:
     return lambda v, i: call(op, data=v, segment_ids=i), [floats(rng, sizes), ids]
 
 
+@family("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN", "SparseSegmentSqrtNWithNumSegments")
+def sparse_segment(rng: np.random.Generator, op: str) -> Case:
+    sizes = shape(rng, int(rng.integers(1, 4)), 6)
+    picked, ids = ints(rng, [5], 0, sizes[0]), np.sort(ints(rng, [5], 0, 4))
+    more = {"num_segments": 6} if op.endswith("Segments") else {}
+    return lambda v, j, i: call(op, data=v, indices=j, segment_ids=i, **more), [floats(rng, sizes), picked, ids]
+
+
 @family("UnsortedSegmentSum", "UnsortedSegmentProd")
 def unsorted_segment(rng: np.random.Generator, op: str) -> Case:
     sizes = shape(rng, int(rng.integers(1, 4)), 6)

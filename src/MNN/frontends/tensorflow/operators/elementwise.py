@@ -128,10 +128,10 @@ def clip_by_value(ctx: Context, node: TfNode) -> Value:
 def select(ctx: Context, node: TfNode) -> Value:
     """A condition of one axis chooses whole entries along the first axis of the others."""
     condition, x, y = node.tensors(0, 3)
-    rank, others = ctx.rank(condition), ctx.rank(x)
+    rank, others = ctx.rank(condition), ctx.rank(y) if ctx.rank(x) is None else ctx.rank(x)
     if rank == 1 and others is not None and others > 1:
         condition = ctx.op("Unsqueeze", condition, squeezeDims=list(range(1, others)))
-    elif rank not in (0, others) and (rank is None or others is None):
+    elif rank not in (0, others) and (rank is None or others is None) and others not in (0, 1):
         raise node.unsupported("a condition of unknown rank", "use tf.where of TensorFlow 2")
     return ctx.op("Select", condition, x, y)
 

@@ -65,7 +65,10 @@ def cumulative(ctx: Context, node: TfNode) -> Value:
     return ctx.op(op, node.input(0), node.input(1), exclusive=exclusive, reverse=reverse)
 
 
-_SEGMENTS = {"Sum": ("ADD", 0), "Mean": ("ADD", 0), "Prod": ("MUL", 1), "Max": ("MAXIMUM", 0), "Min": ("MINIMUM", 0)}
+_SEGMENTS = {
+    "Sum": ("ADD", 0), "Mean": ("ADD", 0), "SqrtN": ("ADD", 0), "Prod": ("MUL", 1), "Max": ("MAXIMUM", 0),
+    "Min": ("MINIMUM", 0),
+}  # fmt: skip
 
 
 @tf_op("SegmentSum", "SegmentMean", "SegmentProd", "SegmentMax", "SegmentMin")
@@ -75,6 +78,30 @@ def segment(ctx: Context, node: TfNode) -> Value:
     last = ctx.op("Reduction", ids, operation="MAXIMUM", dim=[0], keepDims=True)
     last.dtype = ids.dtype
     return _segments(ctx, node, node.op.removeprefix("Segment"), one(ctx, binary(ctx, "ADD", last, 1)))
+
+
+_SPARSE = tuple(f"SparseSegment{kind}{more}" for kind in ("Sum", "Mean", "SqrtN") for more in ("", "WithNumSegments"))
+
+
+@tf_op(*_SPARSE)
+def sparse_segment(ctx: Context, node: TfNode) -> Value:
+    """Segments of entries that are picked first, as sums over embeddings are; over their count's root (``SqrtN``)."""
+    node.ignore("sparse_gradient", "Tidx", "Tsegmentids", "Tnumsegments")
+    data, picked, ids = node.tensors(0, 3)
+    if ctx.rank(data) is None:
+        raise node.unsupported("an input of unknown rank", "export the model with shapes")
+    entries = ctx.op("GatherV2", data, picked, ctx.const(0, DType.I32))
+    entries.dtype = data.dtype
+    if ctx.rank(ids) != 1:
+        raise node.unsupported("segment numbers that are not one row", "give one number per entry")
+    if node.op.endswith("WithNumSegments"):
+        count = one(ctx, node.input(3))
+    else:
+        last = ctx.op("Reduction", ids, operation="MAXIMUM", dim=[0], keepDims=True)
+        last.dtype = ids.dtype
+        count = one(ctx, binary(ctx, "ADD", last, 1))
+    kind = node.op.removeprefix("SparseSegment").removesuffix("WithNumSegments")
+    return _segments(ctx, node, kind, count, (entries, ids))
 
 
 @tf_op(*(f"Segment{kind}V2" for kind in ("Sum", "Prod", "Max", "Min")))
@@ -127,8 +154,9 @@ def nth_element(ctx: Context, node: TfNode) -> Value:
     return ctx.op("GatherV2", found, ctx.const(n[0], DType.I32), axis)
 
 
-def _segments(ctx: Context, node: TfNode, kind: str, count: Value) -> Value:
-    x, ids = node.input(0), node.input(1)
+def _segments(ctx: Context, node: TfNode, kind: str, count: Value, given: tuple[Value, Value] | None = None) -> Value:
+    """``given``: entries and the numbers of their segments, where these are not the first operands."""
+    x, ids = given or (node.input(0), node.input(1))
     if ctx.rank(ids) != 1:
         raise node.unsupported("segment numbers that are not one row", "give one number per entry of the first axis")
     combine, empty = _SEGMENTS[kind]
@@ -140,7 +168,7 @@ def _segments(ctx: Context, node: TfNode, kind: str, count: Value) -> Value:
     )
     out = ctx.op("ScatterNd", at, x, shape, base, opType=combine)
     out.dtype, out.shape = x.dtype, base.shape
-    if kind not in ("Mean", "Max", "Min"):
+    if kind not in ("Mean", "SqrtN", "Max", "Min"):
         return out
     ones = ctx.op("Fill", ctx.op("Shape", ids), ctx.const_like(1, x))
     none = ctx.op("Fill", count, ctx.const_like(0, x))
@@ -149,8 +177,9 @@ def _segments(ctx: Context, node: TfNode, kind: str, count: Value) -> Value:
     tail = (ctx.rank(x) or 1) - 1
     if tail:
         counts = ctx.op("Unsqueeze", counts, squeezeDims=list(range(1, 1 + tail)))
-    if kind == "Mean":
-        return binary(ctx, "REALDIV", out, binary(ctx, "MAXIMUM", counts, 1))
+    if kind in ("Mean", "SqrtN"):
+        counts = binary(ctx, "MAXIMUM", counts, 1)
+        return binary(ctx, "REALDIV", out, counts if kind == "Mean" else unary(ctx, "SQRT", counts))
     there = ctx.op("BinaryOp", counts, ctx.const_like(0, x), opType="GREATER")
     return ctx.op("Select", there, out, ctx.const_like(0, x))
 
