@@ -59,11 +59,11 @@ def value(item: Any, typed: bool = True) -> bytes:
 def safetensors(tensors: Mapping[str, np.ndarray], names: Mapping[str, str] | None = None) -> bytes:
     """A file. ``names``: the format's name of a tensor's numbers, where it is not numpy's."""
     known = {"f4": "F32", "f2": "F16", "f8": "F64", "i8": "I64", "i4": "I32", "i2": "I16", "i1": "I8", "u1": "U8"}
-    known["b1"] = "BOOL"
+    known |= {"b1": "BOOL", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2"}
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     data = b""
     for name, array in tensors.items():
-        kind = (names or {}).get(name) or known[array.dtype.str[1:]]
+        kind = (names or {}).get(name) or known.get(array.dtype.name) or known[array.dtype.str[1:]]
         header[name] = {
             "dtype": kind,
             "shape": list(array.shape),

@@ -74,3 +74,12 @@ def test_what_is_sure_is_given_at_once() -> None:
     assert reader.push("Hello <too") == [Part("text", "Hello ")]
     assert reader.push("ls> and") == [Part("text", "<tools> and")]
     assert AnswerReader(tools=False).push("a") == [Part("text", "a")]
+
+
+def test_a_single_call() -> None:
+    """Where a client takes one call at a time, what a model calls besides is left out."""
+    written = f"<tool_call>{CALL}</tool_call><tool_call>{OTHER}</tool_call> and [{CALL}]"
+    reader = AnswerReader(True, single=True)
+    parts = [*reader.push(written), *reader.finish()]
+    names = [part.call["function"]["name"] for part in parts if part.call is not None]
+    assert names == ["f"]

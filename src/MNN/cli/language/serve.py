@@ -59,8 +59,8 @@ def command(
     lora: Lora = None,
     no_cache: NoCache = False,
 ) -> None:
-    """Serve a language model by OpenAI's protocol: chat/completions, completions, embeddings, models, /health,
-    /metrics, and a page to chat in; models that compare texts by Jina's, rerank. Ctrl-C ends it."""
+    """Serve a language model by OpenAI's protocol: chat/completions, completions, responses, embeddings, models,
+    /health, /metrics, and a page to chat in; models that compare texts by Jina's, rerank. Ctrl-C ends it."""
     from MNN.llm.embedder import load_embedder  # other commands start without these
     from MNN.llm.files import read_config
     from MNN.llm.models.families import compares, embeds

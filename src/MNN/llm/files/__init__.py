@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from MNN.errors import FormatError, MNNError
-from MNN.llm.files import mxfp4
+from MNN.llm.files import compressed, mxfp4
 from MNN.llm.files.defaults import completed
 from MNN.llm.files.gguf.config import config_of
 from MNN.llm.files.gguf.renaming import renamed
@@ -29,8 +29,9 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
     """The tensors of a model by Hugging Face's names, memory-mapped: nothing is read until it is asked for.
 
     ``path``: a .gguf file (the first, where there are several), a .safetensors file or index, or a folder with one of
-    these. What GPTQ or AWQ have packed is one tensor again. Files are verified as they are opened: FormatError for what
-    their format forbids, UnsupportedError for what cannot be read, MNNError where there is nothing.
+    these. What GPTQ, AWQ or compressed-tensors have packed is one tensor again. Files are verified as they are opened:
+    FormatError for what their format forbids, UnsupportedError for what cannot be read, MNNError where there is
+    nothing.
     """
     place = find(path)
     if place.gguf is not None:
@@ -41,6 +42,8 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
     how = told.get("quantization_config")
     if isinstance(how, dict) and how.get("quant_method") == mxfp4.METHOD:
         return Weights(turned(mxfp4.unite(tensors), told.get("model_type")), str(path))
+    if isinstance(how, dict) and how.get("quant_method") in compressed.METHODS:
+        return Weights(turned(compressed.unite(tensors, how, str(path)), told.get("model_type")), str(path))
     packing = Packing.of(told, str(config))
     tensors = unite(tensors, packing, str(path)) if packing else tensors
     return Weights(turned(tensors, told.get("model_type")), str(path))

@@ -41,7 +41,8 @@ class Packing:
         widths = {"gptq": (2, 3, 4, 8), "awq": (4,)}
         if method not in widths:
             raise UnsupportedError(
-                f"{where}: weights quantised by {method!r} cannot be read; GPTQ, AWQ, MXFP4, GGUF and plain floats can"
+                f"{where}: weights quantised by {method!r} cannot be read; GPTQ, AWQ, compressed-tensors, FP8, MXFP4, "
+                "GGUF and plain floats can"
             )
         if bits not in widths[method] or not isinstance(group, int) or not (group == -1 or group > 0):
             raise UnsupportedError(f"{where}: {method} with {bits} bits in groups of {group} cannot be read")

@@ -86,7 +86,7 @@ class Answering:
 
     def _reader(self) -> AnswerReader | None:
         asked = self._asked
-        return AnswerReader(bool(asked.tools), self._thinking) if isinstance(asked, Chat) else None
+        return AnswerReader(bool(asked.tools), self._thinking, asked.single) if isinstance(asked, Chat) else None
 
     async def whole(self, gone: Callable[[], Awaitable[bool]]) -> dict[str, Any]:
         """The answer in one piece. ``gone``: whether the client has left, which is asked now and then."""

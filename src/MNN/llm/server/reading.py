@@ -23,13 +23,14 @@ class Part:
 
 class AnswerReader:
     """Takes pieces of text, gives parts. ``tools``: whether calls are looked for. ``thinking``: whether the prompt has
-    begun a thought.
+    begun a thought. ``single``: whether all calls but the first are left out.
 
     Thoughts lie in ``<think>``, calls in ``<tool_call>`` (Hermes, Qwen), behind ``[TOOL_CALLS]`` (Mistral), or are the
     whole answer (Llama 3). What is no call in the end is text.
     """
 
-    def __init__(self, tools: bool, thinking: bool = False) -> None:
+    def __init__(self, tools: bool, thinking: bool = False, single: bool = False) -> None:
+        self._single = single
         self._tools, self._state = tools, "thought" if thinking else "begin"
         self._held, self._something = "", thinking
         self.calls = 0
@@ -105,6 +106,8 @@ class AnswerReader:
             return [Part("text", written)]
         found = []
         for name, arguments in calls:
+            if self._single and self.calls:
+                break
             call = {
                 "id": f"call_{uuid.uuid4().hex[:24]}",
                 "type": "function",

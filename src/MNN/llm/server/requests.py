@@ -40,10 +40,11 @@ class Asked:
 @dataclass(frozen=True)
 class Chat(Asked):
     """A conversation to be continued. ``template``: what else the chat template takes. ``calls``: whether the answer is
-    a call, which ``grammar`` then describes."""
+    a call, which ``grammar`` then describes; ``single``: whether it has one call at most."""
 
     messages: list[dict[str, Any]] = field(default_factory=list)
     calls: bool = False
+    single: bool = False
     tools: list[dict[str, Any]] = field(default_factory=list)
     template: dict[str, Any] = field(default_factory=dict)
 
@@ -126,6 +127,7 @@ def chat(body: Mapping[str, Any]) -> Chat:
         logprobs=(top or 0) if wanted else None,
         grammar=_format(body) if calls is None else calls,
         calls=calls is not None,
+        single=body.get("parallel_tool_calls") is not None and not fields.flag(body, "parallel_tool_calls"),
         messages=[_message(message, f"messages[{i}]") for i, message in enumerate(messages)],
         tools=tools,
         template=fields.mapping(body, "chat_template_kwargs"),

@@ -18,7 +18,7 @@ _TEXTS = ("input_text", "output_text", "text")
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _OWN = (
     "input", "instructions", "tools", "tool_choice", "text", "reasoning", "include", "metadata", "store", "truncation",
-    "previous_response_id", "parallel_tool_calls", "top_logprobs", *_LIMITS,
+    "previous_response_id", "top_logprobs", *_LIMITS,
 )  # fmt: skip
 """Fields that mean something else in a chat, or nothing."""
 
