@@ -36,6 +36,7 @@ class ScriptedDecoder(PagedDecoder):
         self.model: Any = types.SimpleNamespace(state=None, outputs=())
         self.pools, self._windows, self._states = [PagePool(pages)], [0], [[]]
         self._told, self._switch = False, 0
+        self.recurrent, self.slots = [], PagePool(0)
         self.steps: list[list[int]] = []
         """How many tokens each text went on by."""
 
