@@ -96,6 +96,9 @@ def command(
             cache_memory,
             draft,
         )
+    if llm.tokenizer.chat_template is None:
+        told = "[dim]The model has no chat template: it goes on with what you write.[/]"
+        progress_console().print(told, highlight=False, soft_wrap=True)
     talk = Conversation(llm, sampling, system, max_tokens, drafter(draft, llm, model, threads, precision), beams)
     for path in file or []:
         talk.add_file(path)

@@ -60,16 +60,26 @@ class Conversation:
     def ask(self, question: str) -> Answer:
         """The answer, still to be written."""
         options = {**self._sampling, "draft": self._draft, "adapter": self._adapter}
-        return self._llm.stream(self._asked(question), self._max_tokens, **options)
+        return self._llm.stream(self._prompt(self._asked(question)), self._max_tokens, **options)
 
     def best(self, question: str) -> Beam:
         """The most probable answer that beams find."""
         penalties = {name: value for name, value in self._sampling.items() if name in PENALTIES}
-        found = self._llm.beams(self._asked(question), self.beams, self._max_tokens, adapter=self._adapter, **penalties)
+        asked = self._prompt(self._asked(question))
+        found = self._llm.beams(asked, self.beams, self._max_tokens, adapter=self._adapter, **penalties)
         return found[0]
 
     def _asked(self, question: str) -> list[dict[str, str]]:
         return [*self.messages, {"role": "user", "content": "\n\n".join([*self._files, question])}]
+
+    def _prompt(self, messages: list[dict[str, str]]) -> list[dict[str, str]] | str:
+        """What the model is given: without a chat template it goes on with the text that was written so far."""
+        if self._llm.tokenizer.chat_template is not None:
+            return messages
+        text = ""
+        for message in messages:
+            text += ("\n" if text and message["role"] == "user" else "") + message["content"]
+        return text
 
     def keep(self, question: str, answer: Answer | Beam) -> None:
         """Notes what was said."""
@@ -182,7 +192,7 @@ class Conversation:
         return Reply(f"{len(found)} messages")
 
     def _tokens(self, text: str) -> Reply:
-        held = len(self._llm.prompt(self.messages)) if self.messages else 0
+        held = len(self._llm.prompt(self._prompt(self.messages))) if self.messages else 0
         return Reply(f"{held} of {self._llm.max_length}")
 
 
