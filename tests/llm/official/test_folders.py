@@ -44,6 +44,7 @@ REFUSED = {
     ),
     **dict.fromkeys(("gpt2", "gpt_bigcode", "opt"), "tables other than that of the tokens"),
     **dict.fromkeys(("gpt_oss", "bloom", "mpt"), "neither ALiBi nor sinks"),
+    **dict.fromkeys(cases.HYBRID, "recurrent layers of"),
 }  # fmt: skip
 """Families whose first recorded model has something that the official engine has no form for."""
 

@@ -33,6 +33,7 @@ class OfficialLayers(Layers):
         self._index = self._input("logits_index", DType.I32, (1,))
         self.first, self._batch, self.length, self._seen = None, 1, None, None
         self.vectors, self.types, self.caches = False, None, dict[int, list[str]]()
+        self.recurrent = list[str]()
         self._label, self._masks = "", dict[int, Value]()
         self.embeddings, self.window = "", 0
 
