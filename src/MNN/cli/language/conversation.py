@@ -90,7 +90,8 @@ class Conversation:
         self._files = []
 
     def obey(self, line: str) -> Reply | None:
-        """Does what a line says; None ends the conversation. Raises :class:`MNNError` for what cannot be done."""
+        """Does what a line says; None ends the conversation. Raises :class:`MNNError` for what cannot be done, files
+        that cannot be read or written too: the conversation goes on."""
         name, _, rest = line[1:].partition(" ")
         if name in ("exit", "quit", "bye"):
             return None
@@ -101,7 +102,10 @@ class Conversation:
         }  # fmt: skip
         if name not in commands:
             raise MNNError(f"there is no command /{name}; /help lists them")
-        return commands[name](rest.strip())
+        try:
+            return commands[name](rest.strip())
+        except OSError as error:
+            raise MNNError(f"/{name} {rest.strip()}: {error.strerror or error}") from error
 
     def add_file(self, path: Path) -> None:
         """Puts a text before the next question."""

@@ -1,0 +1,55 @@
+"""Conversations on the command line, in front of a model that only notes what it is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from MNN.cli.language.conversation import Conversation, Reply
+from MNN.errors import MNNError
+
+
+def talk(template: str | None) -> tuple[Conversation, list[Any]]:
+    """A conversation, and what the model is asked with."""
+    asked: list[Any] = []
+
+    def stream(messages: Any, max_tokens: int | None, **options: Any) -> Any:
+        asked.append(messages)
+        return SimpleNamespace(text=f" answer {len(asked)}")
+
+    llm: Any = SimpleNamespace(
+        adapters=(), tokenizer=SimpleNamespace(chat_template=template), stream=stream, prompt=list, max_length=99
+    )  # fmt: skip
+    return Conversation(llm, {"temperature": 0.0}), asked
+
+
+def say(conversation: Conversation, question: str) -> None:
+    conversation.keep(question, conversation.ask(question))
+
+
+def test_without_a_template_the_model_goes_on_with_the_text() -> None:
+    conversation, asked = talk(None)
+    say(conversation, "Once upon")
+    say(conversation, "And then")
+    assert asked == ["Once upon", "Once upon answer 1\nAnd then"]
+    told = conversation.obey("/tokens")
+    assert told == Reply(f"{len('Once upon answer 1') + len('/And then answer 2')} of 99")
+
+
+def test_with_a_template_it_is_given_messages() -> None:
+    conversation, asked = talk("{{ messages }}")
+    say(conversation, "Hello")
+    say(conversation, "Again")
+    assert [message["content"] for message in asked[1]] == ["Hello", " answer 1", "Again"]
+
+
+@pytest.mark.parametrize("line", ["/file {}/absent", "/file {}", "/open {}/absent", "/open {}", "/save {}/absent/x"])
+def test_files_that_are_not_there_end_no_conversation(line: str, tmp_path: Path) -> None:
+    conversation, _ = talk(None)
+    say(conversation, "Hello")
+    with pytest.raises(MNNError, match=str(tmp_path)):
+        conversation.obey(line.format(tmp_path))
+    assert len(conversation.messages) == 2
