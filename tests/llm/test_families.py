@@ -96,3 +96,11 @@ def test_what_is_wrong_is_said(change: dict[str, object], message: str) -> None:
     config, weights = _small()
     with pytest.raises((FormatError, UnsupportedError), match=message):
         build({**config, **change}, weights)
+
+
+def test_attention_to_both_sides_is_refused() -> None:
+    """EmbeddingGemma has Gemma 3's name, and is no decoder."""
+    notes = next(n for n in RECORDED if n["config"]["model_type"] == "gemma3_text")
+    weights = Arrays(cases.weights(notes["shapes"], notes["seed"]))
+    with pytest.raises(UnsupportedError, match="before and behind a token"):
+        build({**notes["config"], "use_bidirectional_attention": True}, weights)

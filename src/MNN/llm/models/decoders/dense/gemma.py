@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import sqrt
 
+from MNN.errors import UnsupportedError
 from MNN.ir.graph import Graph, Value
 from MNN.llm.models.blocks import attend, head
 from MNN.llm.models.config import Config
@@ -16,6 +17,11 @@ from MNN.llm.models.layers import Layers
 @family("gemma", "gemma2", "gemma3", "gemma3_text")
 def gemma(config: Config, net: Layers) -> Graph:
     first, third = config.family == "gemma", config.family.startswith("gemma3")
+    if config.flag("use_bidirectional_attention"):
+        raise UnsupportedError(
+            f"this model of the kind '{config.family}' embeds texts by attention to what is before and behind a token "
+            "(use_bidirectional_attention), which is not known"
+        )
     heads = config.heads(softcap=0.0 if first else config.number("attn_logit_softcapping", 0.0))
     if not first:
         heads = replace(heads, scale=config.positive("query_pre_attn_scalar", heads.size) ** -0.5)
