@@ -51,6 +51,23 @@ def drawn(x: Tensor) -> Tensor:
     return torch.stack([(v.abs() > 0.15).long() for v in numbers.values()] + [order.abs().sum()])
 
 
+def moved(a: Tensor) -> list[Tensor]:
+    """Views that get other sizes in place, as does then what they are views of; views of one axis that are copies."""
+    x = a * 1.0
+    v = x.squeeze()
+    w = v.t()
+    v.t_()
+    x.transpose_(0, 1)
+    v.add_(1.5)
+    w.mul_(2.0)
+    x[0] = 3.0
+    flat = v[0]
+    flat.flatten().unsqueeze_(0)
+    column = (a * 2.0)[0, :, :1]
+    column.ravel().add_(1.0)
+    return [x, v, w, flat, column]
+
+
 def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...], bool]]:
     """Module, inputs, and whether the exported program gives the same (it never takes the fast path of masks)."""
     noise = torch.randn
@@ -98,6 +115,17 @@ def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...], bool]]:
             Function(lambda x, y: [torch.cartesian_prod(x, y), nn.utils.rnn.pad_sequence([x, y], True)]),
             (noise(3), noise(4)), True,
         ),
+        "grids": (
+            Function(lambda x, y, z: [*torch.meshgrid(x, y, indexing="xy"), *torch.meshgrid(x, y, z, indexing="xy"),
+                                      *torch.meshgrid(x, y, z, indexing="ij"), *torch.meshgrid(z, indexing="xy")]),
+            (noise(3), noise(4), noise(2)), True,
+        ),
+        "similar": (
+            Function(lambda x, y: [F.cosine_similarity(x, y, d) for d in (0, 1, -2, -1)] + [
+                F.cosine_similarity(x[0], y, -1, 2.0)]),
+            (noise(1, 3, 4), noise(2, 1, 4)), True,
+        ),
+        "views": (Function(moved), (noise(1, 2, 3),), True),
         "drawn": (Function(drawn), (noise(3),), True),
     }  # fmt: skip
 

@@ -14,7 +14,7 @@ from tests.frontends.torch.peer import written
 
 NAMES = (
     "nested causal first heads projected projected_states signal scaled_signal two_sided quantiles likely bags windows"
-    " areas combined drawn"
+    " areas combined grids similar views drawn"
 ).split()
 
 

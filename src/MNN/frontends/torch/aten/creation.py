@@ -326,7 +326,7 @@ def meshgrid(ctx: TorchBuilder, tensors: list[Value], indexing: str = "ij") -> l
         raised = ctx.unsqueeze(t, *[k for k in range(len(flat)) if k != i])
         out.append(ctx.expand(raised, shape))
     if indexing == "xy" and len(tensors) > 1:
-        out = [ctx.rows(t, [1, 0, *range(2, len(flat))]) for t in (out[1], out[0], *out[2:])]
+        out[:2] = out[1::-1]
     return out
 
 

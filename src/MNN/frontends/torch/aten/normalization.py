@@ -7,7 +7,7 @@ import numpy as np
 from MNN.frontends.torch.aten.reductions import p_norm, reduced
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Number
-from MNN.frontends.torch.registry import aten
+from MNN.frontends.torch.registry import apply, aten
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -172,8 +172,10 @@ def normalize(ctx: TorchBuilder, x: Value, p: float = 2.0, dim: int = 1, eps: fl
 
 @aten("cosine_similarity")
 def cosine_similarity(ctx: TorchBuilder, x: Value, y: Value, dim: int = 1, eps: float = 1e-8) -> Value:
-    """Each length is at least ``eps``."""
+    """Each length is at least ``eps``; lengths are of what broadcasting makes."""
     left, right = ctx.together(x, y)
+    if left.shape != right.shape:
+        left, right = apply(ctx, "broadcast_tensors", [[left, right]], {})
     dot = reduced(ctx, "SUM", ctx.op("BinaryOp", left, right, opType="MUL"), dim, False)
     lengths = [ctx.binary("MAXIMUM", p_norm(ctx, v, 2, dim, False), eps) for v in (left, right)]
     return ctx.op("BinaryOp", dot, ctx.op("BinaryOp", lengths[0], lengths[1], opType="MUL"), opType="REALDIV")
