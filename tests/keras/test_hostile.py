@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import random
 import time
@@ -109,3 +110,16 @@ def test_configurations_nested_without_end_are_refused() -> None:
     assert refused_in_little_memory(
         packed(files | {"config.json": b'{"class_name": "Functional", "config": ' + b"[" * 100_000})
     )
+
+
+@pytest.mark.parametrize("value", ["[[1], [1, 2]]", '["a"]', "{}", "null", "[1e400, 10000000000000000000000000]"])
+def test_constants_that_are_no_tensors_are_refused(value: str) -> None:
+    """Constants that operations are called with, as lists in the configuration."""
+    case = next(c for c in cases(RECORDED) if c.name.startswith("OperationsOverWindows"))
+    files = parts(case)
+    text = files["config.json"].decode()
+    constant = json.JSONDecoder().raw_decode(text, text.index('{"value": ', text.index('"class_name": "__')))
+    begin = text.index('{"value": ', text.index('"class_name": "__'))
+    changed = text[:begin] + '{"value": ' + value + ', "dtype": "int8"}' + text[constant[1] :]
+    with pytest.raises(MNNError):
+        load(packed(files | {"config.json": changed.encode()}))

@@ -301,10 +301,21 @@ def _tree(item: Any, known: Any, depth: int = 0) -> Any:
                 raise FormatError(f"a tensor without an origin: {item!r:.100}")
             return Ref(history[0], *_whole(history[1:]))
         if kind in ("__tensor__", "__numpy__"):
-            return np.asarray(config.get("value"), str(config.get("dtype")))
+            return _numbers(config)
         if kind == "__slice__":
             return slice(*(_tree(config.get(key), known, depth + 1) for key in ("start", "stop", "step")))
     return {key: _tree(value, known, depth + 1) for key, value in item.items()}
+
+
+def _numbers(config: Mapping[str, Any]) -> np.ndarray:
+    """A constant of a call. Raises :class:`FormatError` for lists that are of no shape, and types that are none."""
+    try:
+        found = np.asarray(config.get("value"), str(config.get("dtype")))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise FormatError(f"a constant cannot be read; is the file damaged? ({str(error)[:100]})") from error
+    if found.dtype.kind not in "fiub":
+        raise FormatError(f"a constant is of type {found.dtype}; tensors of numbers are expected")
+    return found
 
 
 def _refs(tree: Any) -> list[Ref]:
