@@ -127,33 +127,47 @@ class _Attending:
 
     def _powers(self, base: Value, head: Value, masked: bool) -> None:
         """From the scores of all rows to their powers, relative to the largest of this page; ``masked``: some keys are
-        not seen."""
-        with self.f.b.loop(0, self.f.count) as row:
-            self._row_powers(row.index, base, head, masked)
+        not seen. All rows take a step before any takes the next one, which waits for what lanes of a vector give
+        together: nothing else would be done meanwhile."""
+        for step in (self._row_top, self._row_powers):
+            with self.f.b.loop(0, self.f.count) as row:
+                step(row.index, base, head, masked)
+        self.values.code_powers()
 
-    def _row_powers(self, row: Value, base: Value, head: Value, masked: bool) -> None:
+    def _row_top(self, row: Value, base: Value, head: Value, masked: bool) -> None:
+        """The scores of a row as they count, and the largest of them."""
+        del head
         f, k, b, spec, lanes = self.f, self.f.k, self.f.b, self.f.spec, self.f.lanes
         places, scores = f.scores(row), []
         seen = self._seen(row, base) if masked else None
         slope = b.splat(b.mul(f.of_head("slopes", row), LOG2_E), lanes) if spec.sloped else None
         behind = b.convert("trunc", base - f.position - b.udiv(row, spec.share), I32) if spec.sloped else None
         for j in range(spec.page // lanes):
-            x = b.load(f.vector, b.gep(places, F32, j * lanes))
+            place = b.gep(places, F32, j * lanes)
+            x = b.load(f.vector, place)
             if spec.capped:
                 cap = k.slot("cap", F32)
                 x = b.mul(tanh_of(b, b.fdiv(x, b.splat(cap, lanes))), b.splat(b.mul(cap, LOG2_E), lanes))
             if slope is not None and behind is not None:
                 away = b.add(b.splat(behind, lanes), b.add(b.lane_numbers(I32, lanes), j * lanes))
                 x = b.fma(slope, b.convert("sitofp", away, f.vector), x)
-            scores.append(x if seen is None else b.select(seen[j], x, b.const(f.vector, _LOWEST)))
+            if seen is not None:
+                x = b.select(seen[j], x, b.const(f.vector, _LOWEST))
+            if masked or spec.capped or spec.sloped:
+                b.store(x, place)
+            scores.append(x)
         top = across(b, pairwise(scores, lambda x, y: greater(b, x, y)), lambda x, y: greater(b, x, y))
         b.store(top, f.number("top", row))
-        shift = top
+
+    def _row_powers(self, row: Value, base: Value, head: Value, masked: bool) -> None:
+        f, b, spec, lanes = self.f, self.f.b, self.f.spec, self.f.lanes
+        shift = b.load(F32, f.number("top", row))
         if masked:  # nothing may be seen
-            shift = b.select(b.fcmp("oeq", top, _LOWEST), b.const(F32, 0.0), top)
+            shift = b.select(b.fcmp("oeq", shift, _LOWEST), b.const(F32, 0.0), shift)
+        scores = [b.load(f.vector, b.gep(f.scores(row), F32, j)) for j in range(0, spec.page, lanes)]
         powers = [exp2(b, b.sub(x, b.splat(shift, lanes))) for x in scores]
         b.store(pairwise(powers, b.add), f.spread("page_total", row))
-        self.values.keep(row, powers, seen, head)
+        self.values.keep(row, powers, self._seen(row, base) if masked else None, head)
 
     def _seen(self, row: Value, base: Value) -> list[Value]:
         """Which keys of the page a row sees, in vectors."""

@@ -74,6 +74,9 @@ class FloatValues:
         for j, x in enumerate(powers):
             b.store(x, b.gep(to, F32, j * self.f.lanes))
 
+    def code_powers(self) -> None:
+        """Powers stay as they are."""
+
     def mix(self, row: Value, rows: int, head: Value, known: Value, part: tuple[int, int]) -> None:
         """Sums of a page's first ``known`` values, weighted with the powers, added to those of the pages before, while
         the next page's keys are asked for."""

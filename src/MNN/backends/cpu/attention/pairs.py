@@ -202,12 +202,12 @@ class CodedValues:
     def __init__(self, frame: Frame) -> None:
         self.f, self.bits = frame, frame.spec.value_bits
         self.pairs = Pairs(frame, "values", self.bits)
-        self.rows = self.pairs.rows
+        self.rows, self.integers = self.pairs.rows, self.pairs.integers
 
     def ready(self, head: Value, known: Value) -> None:
         """The largest scale of a page's ``known`` tokens."""
         f, b, spec, lanes = self.f, self.f.b, self.f.spec, self.f.lanes
-        if self.bits == 16 or not self.pairs.integers:
+        if self.bits == 16 or not self.integers:
             return
         known32 = b.splat(b.convert("trunc", known, I32), lanes)
         found = b.const(f.vector, 0.0)
@@ -218,8 +218,8 @@ class CodedValues:
         self.largest = across(b, found, lambda x, y: b.select(b.fcmp("ult", x, y), y, x))
 
     def keep(self, row: Value, powers: Sequence[Value], seen: Sequence[Value] | None, head: Value) -> None:
-        """Powers of a row times scales of values, in codes of 16 bits, what one of these is worth, and the sum of
-        offsets; ``seen``: which tokens count."""
+        """Powers of a row times scales of values, and the sum of offsets; ``seen``: which tokens count. In codes of
+        16 bits, with what one of these is worth, but for values of 16 bits (:meth:`code_powers`)."""
         f, b, lanes = self.f, self.f.b, self.f.lanes
         to, none = f.scores(row), b.const(f.vector, 0.0)
 
@@ -230,22 +230,45 @@ class CodedValues:
         if self.bits != 16:
             b.store(pairwise(weighted(1), b.add), f.spread("page_offset", row))
         found = weighted(0)
-        if not self.pairs.integers:
+        if self.integers and self.bits == 16:  # codes follow from all rows' norms
+            squares = across(b, pairwise([b.mul(x, x) for x in found], b.add), b.add)
+            b.store(squares, f.number("weight_scale", row))
+        if not self.integers or self.bits == 16:
             for j, x in enumerate(found):
                 b.store(x, b.gep(to, F32, j * lanes))
-            b.store(b.const(F32, 1.0), f.number("weight_scale", row))
+            if not self.integers:
+                b.store(b.const(F32, 1.0), f.number("weight_scale", row))
             return
-        if self.bits == 16:
-            norm = b.intrinsic("sqrt", across(b, pairwise([b.mul(x, x) for x in found], b.add), b.add))
-            unit = b.mul(norm, 1 / _POWERS_NORM)
-        else:
-            unit = b.mul(self.largest, 1 / _MOST_CODE)
+        unit = b.mul(self.largest, 1 / _MOST_CODE)
         b.store(unit, f.number("weight_scale", row))
+        self._code(row, found, self._factor(unit))
+
+    def code_powers(self) -> None:
+        """Powers of all rows in codes where :meth:`keep` has left them as floats, and what is worth what."""
+        f, b, spec, lanes = self.f, self.f.b, self.f.spec, self.f.lanes
+        if not self.integers or self.bits != 16:
+            return
+        with b.loop(0, f.count, lanes) as rows:
+            place = f.number("weight_scale", rows.index)
+            unit = b.mul(b.intrinsic("sqrt", b.load(f.vector, place)), 1 / _POWERS_NORM)
+            b.store(unit, place)
+            b.store(self._factor(unit), f.number("weight_factor", rows.index))
+        with b.loop(0, f.count) as row:
+            found = [b.load(f.vector, b.gep(f.scores(row.index), F32, j)) for j in range(0, spec.page, lanes)]
+            self._code(row.index, found, b.load(F32, f.number("weight_factor", row.index)))
+
+    def _factor(self, unit: Value) -> Value:
+        """What numbers are multiplied by to be counted in units."""
+        b = self.f.b
         some = b.fcmp("ugt", unit, 1e-35)
-        factor = b.splat(b.select(some, b.fdiv(b.const(F32, 1.0), unit), b.const(F32, 0.0)), lanes)
-        for j, x in enumerate(found):
-            words = b.convert("trunc", word_codes(b, b.mul(x, factor)), I16.vec(lanes))
-            b.store(words, b.gep(to, I16, j * lanes))
+        return b.select(some, b.fdiv(b.const(unit.type, 1.0), unit), b.const(unit.type, 0.0))
+
+    def _code(self, row: Value, weights: Sequence[Value], factor: Value) -> None:
+        """Weights of a row in codes of 16 bits."""
+        f, b, lanes = self.f, self.f.b, self.f.lanes
+        for j, x in enumerate(weights):
+            words = b.convert("trunc", word_codes(b, b.mul(x, b.splat(factor, lanes))), I16.vec(lanes))
+            b.store(words, b.gep(f.scores(row), I16, j * lanes))
 
     def mix(self, row: Value, rows: int, head: Value, known: Value, part: tuple[int, int]) -> None:
         """Sums of a page's first ``known`` values, weighted with the powers, added to those of the pages before, while

@@ -173,10 +173,10 @@ def parts_of(groups: int, threads: int) -> int:
     return some[0] if some else _MOST_PARTS
 
 
-NUMBERS = ("highest", "top", "decay", "share", "query_sum", "query_scale", "weight_scale")
+NUMBERS = ("highest", "top", "decay", "share", "query_sum", "query_scale", "weight_scale", "weight_factor")
 """Of each row, beside its scores and sums: the largest score of all pages so far, that of this page, what sums so far
 and those of this page are multiplied by, the sum of the query where keys have offsets, and what a unit of the query's
-codes, and of those of this page's powers, is worth."""
+codes, and of those of this page's powers, is worth, and how many of the latter are one."""
 SPREAD = ("total", "value_offset", "page_total", "page_offset")
 """Of each row as a vector, whose lanes are added up at the end: the sum of powers, and that of offsets of values; and
 those of this page."""
