@@ -28,9 +28,11 @@ class Pairs:
     def __init__(self, frame: Frame, name: str, bits: int) -> None:
         self.f, self.name, self.bits = frame, name, bits
         self.integers = frame.b.can(can.DOT2_I16) or frame.b.can(can.PAIRS_I16)
-        self.most = 24 if frame.target.vector_registers >= 32 else 10
+        many = frame.target.vector_registers >= 32
+        self.most = 24 if many else 10
         """Sums that registers hold, beside what is multiplied."""
-        self.rows = self.most // 2
+        self.rows = self.most // (4 if many else 2)
+        """Of a tile: those that leave room for a whole row of the pool, which is then read from front to back."""
 
     def wide(self, rows: int, vectors: int, results: int = 1) -> int:
         """Vectors of a tile, a share of all ``vectors``, each with so many ``results``."""
