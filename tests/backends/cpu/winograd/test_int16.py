@@ -12,8 +12,9 @@ from MNN.backends.cpu.winograd.int16 import factor_of, fits, sizes, to_take_back
 from MNN.backends.cpu.winograd.spec import WinogradSpec
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
-from MNN.ir.scalar import body_of
+from MNN.ir.scalar import BodyBuilder, body_of
 from MNN.ops.core.builder import Builder
+from MNN.ops.quantized.quantization import saturated
 from tests.backends.cpu import util
 from tests.backends.cpu.winograd.test_winograd import run
 from tests.compiler.checks import check
@@ -58,6 +59,23 @@ def test_epilogues(target: Target, mr: int, nv: int) -> None:
     for kinds in (("n", "m"), ("1", "mn")):
         spec = spec_of(2, 2, 3, 3, True, mr=mr, nv=nv, epilogue=body, operands=kinds, out=DType.F32)
         found, exact = run(spec, target, (1, 7, 5, 32), 37, group=5)
+        np.testing.assert_array_equal(found, exact)
+
+
+@TARGETS
+@pytest.mark.parametrize("tile", [(4, 4, 3, 3), (2, 2, 3, 3), (1, 2, 1, 3), (4, 1, 3, 1)])
+@pytest.mark.parametrize(("zero", "dtype"), [(0, DType.U8), (77, DType.U8), (-128, DType.I8)])
+def test_results_of_bytes(target: Target, tile: tuple[int, int, int, int], zero: int, dtype: DType) -> None:
+    """Packed where tiles are whole, pixel by pixel where images end; beyond what 8 bits hold."""
+    for fits_, factor in ((True, 3e-5), (False, 3e-5), (False, 900.0)):
+
+        def body(b: BodyBuilder, total: int, scale: int, rest: int, factor: float = factor) -> int:
+            q = b("mul", b.cast(total, DType.F32), b("mul", scale, b.const(factor, DType.F32)))
+            return saturated(b, b("add", q, rest), zero, dtype)
+
+        epilogue = body_of([DType.I32, DType.F32, DType.F32], body)
+        spec = spec_of(*tile, True, x=DType.U8, epilogue=epilogue, operands=("n", "mn"), out=dtype, fits=fits_)
+        found, exact = run(spec, target, (1, 9, 6, 32), 37, group=5)
         np.testing.assert_array_equal(found, exact)
 
 

@@ -119,10 +119,16 @@ def packed_in_lanes(b: Builder, values: Sequence[Value], end: Saturated) -> Valu
         most = b.const(values[0].type, end.most)
         values = [b.select(b.fcmp("olt", v, most), v, most) for v in values]
     whole = [to_nearest(b, v) for v in values]
+    # Sums that saturate take units that products need, plain ones do not (Zen 4). Only what is no number of i32, and so
+    # has become the least one, would wrap around with a negative number.
+    early = end.zero > 0 or (end.zero < 0 and end.most is None)
+    if early:
+        whole = [b.add(v, end.zero) for v in whole]
     words = []
     for low, high in zip(whole[::2], whole[1::2] or whole, strict=True):
         both = b.perform(can.PACK_I32, I16.vec(2 * lanes), low, high)
-        words.append(b.intrinsic("sadd.sat", both, b.const(both.type, end.zero)) if end.zero else both)
+        late = end.zero and not early
+        words.append(b.intrinsic("sadd.sat", both, b.const(both.type, end.zero)) if late else both)
     narrow = can.PACK_I16_UNSIGNED if end.dtype is DType.U8 else can.PACK_I16_SIGNED
     return b.perform(narrow, I8.vec(4 * lanes), words[0], words[-1])
 

@@ -210,6 +210,7 @@ class _Conv:
             stride=work.stride,
             deep=work.taps > 1,
             grouped=work.groups > 1,
+            fits=epilogue.fits,
         )
         n_tiles = work.images * -(-work.depths // plan.depths) * -(-work.oh // plan.mh) * -(-work.ow // plan.mw)
         row_x, col_x = self.axes.plane(a.place.strides[2:], 0)

@@ -110,6 +110,10 @@ class WinogradSpec(GeneratedSpec):
     grouped: bool = field(default=False, kw_only=True)
     """Whether there are groups of channels: all blocks of one, then those of the next; neither fixed nor integers."""
 
+    fits: bool = field(default=False, kw_only=True)
+    """Whether i32 has all numbers that the epilogue bounds, see
+    :func:`MNN.backends.cpu.products.packed_bytes.fits`."""
+
     def __post_init__(self) -> None:
         sizes = (self.mh, self.rh), (self.mw, self.rw)
         if not all(supported(m, r, self.stride) for m, r in sizes) or self.mh * self.mw < 2:
