@@ -113,6 +113,43 @@ def test_static(
     _agree(path, _feeds(3), 0.02)
 
 
+@pytest.mark.parametrize("axes", [1, 3])
+@pytest.mark.parametrize("kinds", ["u8 channel", "i8 tensor"])
+def test_lines_and_volumes(kinds: str, axes: int, tmp_path: pathlib.Path) -> None:
+    """Windows with strides, borders, dilations and groups, behind and before other activations, and a float result."""
+    kind, weights = kinds.split()
+    strided, wide = {"strides": [2] * axes, "pads": [1, 0, 2][:axes] * 2}, {"dilations": [2] * axes, "group": 3}
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], **strided),
+        helper.make_node("Relu", ["c1"], ["r1"]),
+        helper.make_node("Conv", ["r1", "w2"], ["c2"], **wide),
+        helper.make_node("LeakyRelu", ["c2"], ["r2"]),
+        helper.make_node("Conv", ["r2", "w3", "b3"], ["c3"], group=18),
+        helper.make_node("Conv", ["c3", "w4", "b4"], ["y"]),
+    ]
+    constants = [
+        _weights("w1", 12, 5, *[3] * axes), _weights("b1", 12), _weights("w2", 18, 4, *[2] * axes),
+        _weights("w3", 18, 1, *[2] * axes), _weights("b3", 18), _weights("w4", 7, 18, *[1] * axes), _weights("b4", 7),
+    ]  # fmt: skip
+    info = helper.make_tensor_value_info
+    sizes = [13, 11, 12][:axes]
+    graph = helper.make_graph(
+        nodes, "net", [info("x", TensorProto.FLOAT, ["n", 5, *sizes])], [info("y", TensorProto.FLOAT, None)], constants
+    )
+    plain, path = tmp_path / "plain.onnx", tmp_path / "quantised.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), plain)
+    feeds = [{"x": RNG.standard_normal((1, 5, *sizes)).astype(np.float32)} for _ in range(4)]
+    quantize_static(
+        plain, path, _Data(feeds), per_channel=weights == "channel", weight_type=QuantType.QInt8,
+        activation_type=QuantType.QUInt8 if kind == "u8" else QuantType.QInt8,
+        extra_options={"OpTypesToExcludeOutputQuantization": ["LeakyRelu"]} if axes == 1 else {},
+    )  # fmt: skip
+    found = _ops(path)
+    assert found["QLinearConv"] + found["ConvInteger"] == 4
+    assert not any(n.startswith("Convolution") for n in found)
+    _agree(path, feeds[:2], 0.02)
+
+
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 def test_what_is_made_larger_as_it_is_stays_bytes(mode: str, tmp_path: pathlib.Path) -> None:
     """Images of 8 bits are repeated as such; interpolation needs numbers."""

@@ -26,7 +26,8 @@ def _case(seed: int) -> tuple[onnx.ModelProto, np.ndarray]:
     kind = str(rng.choice(["u1", "i1"]))
     groups = int(rng.choice([1, 1, 2, 3]))
     per_in, per_out = int(rng.integers(1, 9)), int(rng.integers(1, 9))
-    kernel, strides, dilations = (rng.integers(1, most, 2).tolist() for most in (5, 4, 3))
+    axes = (2, 1, 2, 3)[seed % 4]
+    kernel, strides, dilations = (rng.integers(1, most, axes).tolist() for most in (5, 4, 3))
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     pads = [int(rng.integers(0, min(s, 3))) for s in (*spans, *spans)]
     extra = [int(rng.integers(0, s)) for s in strides]
@@ -43,7 +44,7 @@ def _case(seed: int) -> tuple[onnx.ModelProto, np.ndarray]:
     if covered and rng.random() < 0.3:
         attributes["auto_pad"] = str(rng.choice(["VALID", "SAME_UPPER", "SAME_LOWER"]))
         if attributes["auto_pad"] != "VALID":
-            attributes["dilations"] = [1, 1]
+            attributes["dilations"] = [1] * axes
     else:
         attributes |= {"pads": pads, "output_padding": extra}
     operands = ["x", "wf"]
@@ -59,9 +60,9 @@ def _case(seed: int) -> tuple[onnx.ModelProto, np.ndarray]:
     if rng.random() < 0.5:
         nodes.append(helper.make_node("Relu", ["c"], ["r"]))
     nodes.append(helper.make_node("QuantizeLinear", [nodes[-1].output[0], "ys", "yz"], ["y"]))
-    shape = [int(rng.integers(1, 3)), groups * per_in, *rng.integers(3, 12, 2).tolist()]
+    shape = [int(rng.integers(1, 3)), groups * per_in, *rng.integers(3, 12, axes).tolist()]
     graph = helper.make_graph(
-        nodes, "transposed", [helper.make_tensor_value_info("q", _TYPES[kind], ["n", shape[1], "h", "w"])],
+        nodes, "transposed", [helper.make_tensor_value_info("q", _TYPES[kind], ["n", shape[1], *"dhw"[-axes:]])],
         [helper.make_tensor_value_info("y", _TYPES[kind], None)],
         [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()],
     )  # fmt: skip

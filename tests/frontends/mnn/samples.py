@@ -118,6 +118,18 @@ QUANTIZED = [
          np.array([5, -5, 100, 0], np.int32)),
         {"pads": [1, 1, 1, 1], "strides": [2, 2], "dilations": [1, 1]}, _U8, (1, 2, 3, 4, 5, 6, 7, 8),
     ),
+    Sample(
+        "QLinearConv-lines", "QLinearConv",
+        (_PIXELS[:, :, 0], _STEP, _ZERO, _FILTER[:, :, 0], abs(_noise(4)), np.zeros(4, np.int8), np.float32(9), _ZERO,
+         np.array([5, -5, 100, 0], np.int32)),
+        {"pads": [0, 1], "strides": [2], "dilations": [1]}, _U8, (1, 2, 3, 4, 5, 6, 7, 8),
+    ),
+    Sample(
+        "QLinearConv-volumes", "QLinearConv",
+        (_PIXELS[:, :, None], _STEP, _ZERO, _FILTER[:, :, None], abs(_noise(4)), np.zeros(4, np.int8), np.float32(9),
+         _ZERO),
+        {"pads": [0, 1, 1, 0, 1, 0], "strides": [1, 2, 1], "dilations": [1, 1, 1]}, _U8, (1, 2, 3, 4, 5, 6, 7),
+    ),
 ]  # fmt: skip
 
 OTHERS = [

@@ -20,14 +20,27 @@ from MNN.ops.quantized.quantization import centred, in_bytes, output_factor, pro
 
 
 def quantized_attributes(attrs: Mapping[str, Any]) -> dict[str, object]:
-    """The attributes of a convolution over images (transposed or not) as the quantised ones have them."""
-    given = {**Convolution.attributes, **{key: v for key, v in attrs.items() if v is not None}}
+    """The attributes of a convolution over images or volumes (transposed or not) as the quantised ones have them."""
+    given = {key: v for key, v in attrs.items() if v is not None}
+    common = {"padMode": str(given.get("padMode", "CAFFE")), "group": int(given.get("group", 1))}
+    if "strides" in given or "dilates" in given or "kernels" in given:
+        of_all = {key: list(given.get(key) or [number] * 3) for key, number in (("strides", 1), ("dilates", 1))}
+        pads = list(given.get("pads") or [0] * 6)
+        return {"strides": of_all["strides"], "dilations": of_all["dilates"], "pads": pads, **common}
+    given = {**Convolution.attributes, **given}
     return {
         "strides": [int(given["strideY"]), int(given["strideX"])],
         "dilations": [int(given["dilateY"]), int(given["dilateX"])],
         "pads": list(given["pads"] or [int(given["padY"]), int(given["padX"])] * 2),
-        "padMode": str(given["padMode"]), "group": int(given["group"]),
+        **common,
     }  # fmt: skip
+
+
+def over_lines(attrs: Mapping[str, object]) -> dict[str, object]:
+    """The same without the first axis, which has no extent: a convolution over lines."""
+    lists = {key: v for key, v in attrs.items() if isinstance(v, list)}
+    both = {"pads": [n for i, n in enumerate(lists["pads"]) if i % 2]} if len(lists["pads"]) == 4 else {}
+    return {**attrs, **{key: v[1:] for key, v in lists.items()}, **both}
 
 
 class _QuantizedConv(Operator):

@@ -6,6 +6,9 @@ out), as in "Quantization and Training of Neural Networks for Efficient Integer-
 joins or compares elements is done on the integers, behind the quantisation. Elementwise operators need nothing: they
 become one kernel with the conversions around them.
 
+Convolutions over lines are written as those over images of height 1, between operators that put in this axis and take
+it out; the quantised ones go without.
+
 Weights are looked at before constants are folded, hence the rank. A bias is rounded to a step of the sums, and numbers
 half-way between two steps of the result may fall to the other side: results are the same up to one step.
 """
@@ -18,10 +21,11 @@ import numpy as np
 
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
+from MNN.ops.arranging.reshaping import Squeeze, Unsqueeze
 from MNN.ops.core.base import traits
-from MNN.ops.linear.convolution import Convolution, Deconvolution
+from MNN.ops.linear.convolution import Convolution, ConvTranspose3D, Deconvolution
 from MNN.ops.linear.matmul import MatMul
-from MNN.ops.quantized.convolution import quantized_attributes
+from MNN.ops.quantized.convolution import over_lines, quantized_attributes
 from MNN.passes.folding.affine import attribute_true
 from MNN.passes.manager import Pass
 from MNN.passes.patterns import attribute, plain, rank
@@ -78,8 +82,10 @@ def run(graph: Graph) -> int:
         if node.op == "QuantizeLinear":
             _quantised(rw, node)
     for node in list(rw.nodes()):
-        if _product_of_floats(node) and not _transposed(node):
-            _float_result(rw, node)
+        line = _of_lines(rw, node)
+        product = node if line is None else line
+        if _product_of_floats(product) and not _transposed(product):
+            _float_result(rw, product, node)
     return rw.finish()
 
 
@@ -134,7 +140,7 @@ def _quantised(rw: Rewriter, node: Node) -> None:
     if not rw.used_once(x):
         return
     maker = rw.maker(x)
-    if maker is not None and _moves(maker):
+    if maker is not None and _moves(maker) and _of_lines(rw, maker) is None:
         _before(rw, node, maker)
         return
     bounds, removed = (-np.inf, np.inf), []
@@ -145,12 +151,16 @@ def _quantised(rw: Rewriter, node: Node) -> None:
         if source is None or not rw.used_once(source):
             return
         maker = rw.maker(source)
+    line = _of_lines(rw, maker)
+    if line is not None and maker is not None:
+        removed.append(maker)
+        maker = line
     if maker is None or not _product_of_floats(maker):
         return
     for flag, limits in (("relu", (0.0, np.inf)), ("relu6", (0.0, 6.0))):
         if maker.op != "MatMul" and attribute_true(maker, flag):
             bounds = max(bounds[0], limits[0]), min(bounds[1], limits[1])
-    made = _product(rw, maker, result)
+    made = _product(rw, maker, result, line is not None)
     if made is None:
         return
     *inner, last = _clamped(rw, made, result, bounds, node.outputs[0])
@@ -162,10 +172,30 @@ def _quantised(rw: Rewriter, node: Node) -> None:
 
 
 def _product_of_floats(node: Node) -> bool:
-    """Whether there is a quantised form of the node: of products of matrices, and of convolutions over pictures,
-    transposed ones too."""
-    kind = traits(node)
-    return isinstance(kind, MatMul) or (isinstance(kind, Convolution | Deconvolution) and kind.spatial == 2)
+    """Whether there is a quantised form of the node: of products of matrices, and of convolutions, transposed ones
+    too."""
+    return isinstance(traits(node), MatMul | Convolution | Deconvolution)
+
+
+def _changes_height(node: Node | None, kind: type[Squeeze | Unsqueeze]) -> bool:
+    """Whether a node puts in, or takes out, an axis behind samples and channels."""
+    if node is None or not isinstance(traits(node), kind) or len(node.inputs) != 1:
+        return False
+    return list(attribute(node, "squeezeDims") or ()) == [2]
+
+
+def _of_lines(rw: Rewriter, node: Node | None) -> Node | None:
+    """The convolution whose result a node takes the height out of that was put into its operands."""
+    if node is None or not _changes_height(node, Squeeze):
+        return None
+    whole = node.inputs[0]
+    maker = rw.maker(whole)
+    if whole is None or maker is None or not rw.used_once(whole):
+        return None
+    kind = traits(maker)
+    if not isinstance(kind, Convolution | Deconvolution) or kind.spatial != 2:
+        return None
+    return maker if all(_changes_height(rw.maker(v), Unsqueeze) for v in maker.inputs[:2]) else None
 
 
 def _transposed(node: Node) -> bool:
@@ -232,8 +262,12 @@ class _Parts:
     bias: np.ndarray | None
 
 
-def _parts(rw: Rewriter, node: Node) -> _Parts | None:
-    x, w = (numbers(rw, v) for v in node.inputs[:2])
+def _parts(rw: Rewriter, node: Node, line: bool) -> _Parts | None:
+    """Of a product; ``line``: see :func:`_of_lines`."""
+    given = node.inputs[:2]
+    if line:
+        given = [maker.inputs[0] for v in given if (maker := rw.maker(v)) is not None]
+    x, w = (numbers(rw, v) for v in given)
     if x is None or w is None or not x.one:
         return None
     weights, per_output = w.integers, 0
@@ -252,7 +286,7 @@ def _parts(rw: Rewriter, node: Node) -> _Parts | None:
         return None
     elif _transposed(node):
         group, data = int(attribute(node, "group")), plain(w.integers)
-        depthwise = node.op != "Deconvolution"
+        depthwise = node.op != "Deconvolution" and not isinstance(traits(node), ConvTranspose3D)
         if data is None or (depthwise and group != data.shape[0]) or not (w.one or group == 1):
             return None
         per_output = 1
@@ -287,9 +321,17 @@ def _constant(rw: Rewriter, value: Value) -> np.ndarray | None:
     return (whole.astype(np.float64) - zero.astype(np.float64)) * scale.astype(np.float64)
 
 
-def _product(rw: Rewriter, node: Node, result: Numbers) -> Node | None:
+def _attributes(node: Node, line: bool) -> dict[str, object]:
+    """A convolution's as the quantised one has them."""
+    attrs = quantized_attributes(node.attrs)
+    extra = attribute(node, "outPads") if _transposed(node) else None
+    attrs |= {"outPads": list(extra)} if extra else {}
+    return over_lines(attrs) if line else attrs
+
+
+def _product(rw: Rewriter, node: Node, result: Numbers, line: bool) -> Node | None:
     """The quantised product for a float one, without its outputs."""
-    parts = _parts(rw, node)
+    parts = _parts(rw, node, line)
     if parts is None:
         return None
     zeros = [n.zero_point(rw) for n in (parts.x, parts.w, result)]
@@ -300,37 +342,37 @@ def _product(rw: Rewriter, node: Node, result: Numbers) -> Node | None:
     operands += [] if bias is None else [bias]
     if node.op == "MatMul":
         return Node("QLinearMatMul", node.name, operands, [], {})
-    if _transposed(node):
-        extra = attribute(node, "outPads")
-        attrs = quantized_attributes(node.attrs) | ({"outPads": list(extra)} if extra else {})
-        return Node("QLinearConvTranspose", node.name, operands, [], attrs)
-    return Node("QLinearConv", node.name, operands, [], quantized_attributes(node.attrs))
+    op = "QLinearConvTranspose" if _transposed(node) else "QLinearConv"
+    return Node(op, node.name, operands, [], _attributes(node, line))
 
 
-def _float_result(rw: Rewriter, node: Node) -> None:
-    """A product whose result stays a float: the integer product times the scales, plus the bias."""
-    out = node.outputs[0]
+def _float_result(rw: Rewriter, node: Node, end: Node) -> None:
+    """A product whose result stays a float: the integer product times the scales, plus the bias. ``end`` gives the
+    result: the product itself, or what takes out a height (:func:`_of_lines`)."""
+    line, out = end is not node, end.outputs[0]
     shape = out.shape
     flags = node.op != "MatMul" and (attribute_true(node, "relu") or attribute_true(node, "relu6"))
-    parts = _parts(rw, node) if not flags and rank(out) is not None else None
+    parts = _parts(rw, node, line) if not flags and rank(out) is not None else None
     if parts is None or plain(parts.w.integers) is None or plain(parts.x.integers) is not None:
         return
     zeros = [n.zero_point(rw) for n in (parts.x, parts.w)]
     whole, wide = (Value(rw.unique(f"{out.name}/{s}"), d, shape) for s, d in (("sum", DType.I32), ("wide", DType.F32)))
-    op, attrs = ("MatMulInteger", {}) if node.op == "MatMul" else ("ConvInteger", quantized_attributes(node.attrs))
+    op, attrs = ("MatMulInteger", {}) if node.op == "MatMul" else ("ConvInteger", _attributes(node, line))
     across = (-1,) if node.op == "MatMul" else (-1, *(1,) * ((rank(out) or 2) - 2))
-    rw.insert(Node(op, node.name, [parts.x.integers, parts.weights, *zeros], [whole], attrs), node)
-    rw.insert(Node("Cast", f"{node.name}/wide", [whole], [wide], {"dstT": "DT_FLOAT"}), node)
+    rw.insert(Node(op, node.name, [parts.x.integers, parts.weights, *zeros], [whole], attrs), end)
+    rw.insert(Node("Cast", f"{node.name}/wide", [whole], [wide], {"dstT": "DT_FLOAT"}), end)
     factor = rw.constant(f"{node.name}/scale", parts.sums.astype(np.float32).reshape(across))
     last = Node("BinaryOp", f"{node.name}/scaled", [wide, factor], [out], {"opType": "MUL"})
     bias = _constant(rw, node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else None
     if bias is not None:
         scaled = Value(rw.unique(f"{out.name}/scaled"), DType.F32, shape)
         last.outputs = [scaled]
-        rw.insert(last, node)
+        rw.insert(last, end)
         added = rw.constant(f"{node.name}/bias", bias.astype(np.float32).reshape(across))
         last = Node("BinaryOp", f"{node.name}/biased", [scaled, added], [out], {"opType": "ADD"})
-    rw.swap(node, last)
+    rw.swap(end, last)
+    if line:
+        rw.remove(node)
 
 
 PASS = Pass("quantized-operators", run, rank=4)

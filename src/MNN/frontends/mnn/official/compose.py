@@ -62,7 +62,12 @@ class Steps:
         return self.op("Permute", [x], x.dtype, shape, dims=list(order))
 
     def unsqueeze(self, x: Value, *axes: int) -> Value:
-        return self.op("Unsqueeze", [x], x.dtype, squeezeDims=list(axes))
+        if x.shape is None or min(axes) < 0:
+            return self.op("Unsqueeze", [x], x.dtype, squeezeDims=list(axes))
+        shape = list(x.shape)
+        for axis in sorted(axes):
+            shape.insert(axis, 1)
+        return self.op("Unsqueeze", [x], x.dtype, tuple(shape), squeezeDims=list(axes))
 
     def squeeze(self, x: Value, *axes: int) -> Value:
         return self.op("Squeeze", [x], x.dtype, squeezeDims=list(axes))

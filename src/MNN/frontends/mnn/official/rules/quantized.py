@@ -5,6 +5,8 @@ Sums of products are exact there below 2^24 and rounded beyond.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from MNN.frontends.mnn.official.compose import Steps
@@ -135,26 +137,43 @@ def qlinear_matmul(node: Node) -> list[Node] | None:
 
 
 def _window(s: Steps, node: Node, x: Value, w: Value, x_zero: Value | None, w_zero: Value | None) -> Value | None:
-    """The convolution of centred integers as floats; two spatial axes."""
-    attrs = node.attrs
-    if _rank(x) != 4 or w.shape is None or len(w.shape) != 4 or not all(isinstance(d, int) for d in w.shape):
+    """The convolution of centred integers as floats: over images, over lines as images of height 1, and over volumes
+    with constant weights."""
+    rank, shape = _rank(x), w.shape
+    if rank not in (3, 4, 5) or shape is None or len(shape) != rank or not all(isinstance(d, int) for d in shape):
         return None
-    strides, dilations = (_pair(attrs.get(key), 1) for key in ("strides", "dilations"))
-    pads = attrs.get("pads") or [0, 0, 0, 0]
-    if strides is None or dilations is None or not isinstance(pads, (list, tuple)) or len(pads) != 4:
+    axes, attrs = rank - 2, node.attrs
+    strides, dilations = (_numbers(attrs.get(key), axes, 1) for key in ("strides", "dilations"))
+    pads = _numbers(attrs.get("pads"), 2 * axes, 0)
+    if strides is None or dilations is None or pads is None:
         return None
-    return s.op(
-        "Convolution", [_centred(s, x, x_zero), _centred(s, w, w_zero, 0)], DType.F32,
-        kernelY=w.shape[2], kernelX=w.shape[3], strideY=strides[0], strideX=strides[1], dilateY=dilations[0],
-        dilateX=dilations[1], pads=[int(p) for p in pads], padMode=attrs.get("padMode", "CAFFE"),
-        group=attrs.get("group", 1),
+    common: dict[str, Any] = {"padMode": attrs.get("padMode", "CAFFE"), "group": attrs.get("group", 1)}
+    if axes == 3:
+        if w.data is None or (w_zero is not None and w_zero.data is None):
+            return None
+        whole = w.array().astype(np.float32)
+        if w_zero is not None:
+            whole = whole - w_zero.array().astype(np.float32).reshape(-1, *(1,) * (rank - 1))
+        return s.op(
+            "Convolution3D", [_centred(s, x, x_zero), s.const(whole, DType.F32)], DType.F32, kernels=list(shape[2:]),
+            strides=strides, dilates=dilations, pads=pads, inputCount=shape[1] * int(common["group"]),
+            outputCount=shape[0], **common,
+        )  # fmt: skip
+    images, weights, kernel = _centred(s, x, x_zero), _centred(s, w, w_zero, 0), shape[2:]
+    if axes == 1:
+        images, weights, kernel = s.unsqueeze(images, 2), s.unsqueeze(weights, 2), (1, *kernel)
+        strides, dilations, pads = [1, *strides], [1, *dilations], [0, pads[0], 0, pads[1]]
+    found = s.op(
+        "Convolution", [images, weights], DType.F32, kernelY=kernel[0], kernelX=kernel[1], strideY=strides[0],
+        strideX=strides[1], dilateY=dilations[0], dilateX=dilations[1], pads=pads, **common,
     )  # fmt: skip
+    return s.squeeze(found, 2) if axes == 1 else found
 
 
-def _pair(value: object, default: int) -> tuple[int, int] | None:
-    if value is None:
-        return default, default
-    return (int(value[0]), int(value[1])) if isinstance(value, (list, tuple)) and len(value) == 2 else None
+def _numbers(value: object, count: int, default: int) -> list[int] | None:
+    if not value:
+        return [default] * count
+    return [int(v) for v in value] if isinstance(value, (list, tuple)) and len(value) == count else None
 
 
 def conv_integer(node: Node) -> list[Node] | None:
@@ -177,7 +196,8 @@ def qlinear_conv(node: Node) -> list[Node] | None:
     total = _window(s, node, x, w, xz, wz)
     if total is None:
         return None
+    rank = _rank(x) or 4
     if bias is not None:
-        total = s.binary("ADD", total, s.reshape(s.cast(bias, DType.F32), 1, -1, 1, 1))
-    factor = s.binary("REALDIV", s.binary("MUL", xs, _along(s, ws, 4, 1)), os)
-    return s.finish([_rounded(s, s.binary("MUL", total, factor), oz, oz.dtype, 4, None)])
+        total = s.binary("ADD", total, s.reshape(s.cast(bias, DType.F32), 1, -1, *(1,) * (rank - 2)))
+    factor = s.binary("REALDIV", s.binary("MUL", xs, _along(s, ws, rank, 1)), os)
+    return s.finish([_rounded(s, s.binary("MUL", total, factor), oz, oz.dtype, rank, None)])
