@@ -8,7 +8,7 @@ import pytest
 from MNN.backends.base.open_words import OpenSizes
 from MNN.compiler.lower import Stage
 from MNN.compiler.open.errors import NotOpenError
-from MNN.compiler.open.plan import TOPS, range_for, range_of_units
+from MNN.compiler.open.plan import MOST_OPEN, TOPS, Reach, range_for, range_of_units
 from MNN.compiler.open.stages import TracedStage, agree
 from MNN.ir import prims as p
 from MNN.ir import symbolic
@@ -69,12 +69,23 @@ def test_every_size_has_one_range_and_samples_lie_within() -> None:
     assert all(len(set(same)) == 3 for same in zip(*tried, strict=True))
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, TOPS[-1] + 1])
+@pytest.mark.parametrize("reach", ["all", "most", "near", "windows"])
+@pytest.mark.parametrize("number", range(MOST_OPEN))
+def test_sizes_that_people_choose_end_a_range(reach: Reach, number: int) -> None:
+    """Powers of two share no memory with larger sizes, whichever of the open sizes they are."""
+    for size in TOPS[1:]:
+        found = range_for(size, number, reach)
+        assert found is not None
+        assert size <= found.most <= max(size, 512) + 64
+        assert found.least < found.tried[0] < found.most
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 2 * TOPS[-1]])
 def test_sizes_that_are_planned_alone(size: int) -> None:
     assert range_for(size) is None
 
 
-@pytest.mark.parametrize("size", [3, 5, 13, 31, 40, 127, 300, 509, 5000, 16381])
+@pytest.mark.parametrize("size", [3, 5, 13, 32, 40, 128, 300, 512, 521, 5000, 16384])
 def test_sizes_tried_of_several_open_ones(size: int) -> None:
     """They lie within their range, the largest last, and no two open sizes are tried at the same."""
     ranges = [r for number in range(100) if (r := range_for(size, number)) is not None]

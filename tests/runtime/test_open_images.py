@@ -106,7 +106,7 @@ def _check(
     reference = ort.InferenceSession(source)
     model = MNN.load(source, precision=precision, threads=threads)
     rng = np.random.default_rng([seed, 1])
-    sizes = rng.integers(128, 280, (8, 2)) if unit == 1 else rng.integers(4, 9, (8, 2)) * unit
+    sizes = rng.integers(140, 280, (8, 2)) if unit == 1 else rng.integers(4, 9, (8, 2)) * unit
     sizes[:2] = [[160, 192], [192, 256]]
     for height, width in sizes.tolist():
         x = rng.standard_normal((1, network.channels, height, width)).astype(np.float32)

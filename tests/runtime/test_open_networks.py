@@ -20,7 +20,7 @@ def test_answers_of_random_networks(seed: int, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("block", ["padded", "sampled", "largest", "pooled", "recurrent", "attention"])
 def test_blocks_are_in_ranges(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(poison.VARIABLE, "1")
-    tried = [open_networks.check(seed, "high", 1, 6, block) for seed in range(3)]
+    tried = [open_networks.check(seed, "high", 1, 6, block) for seed in range(1, 5)]
     assert 3 * sum(t.ranged for t in tried) >= sum(t.compared for t in tried) > 6, [t.reasons for t in tried]
 
 

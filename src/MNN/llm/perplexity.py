@@ -11,7 +11,7 @@ import numpy as np
 from MNN.errors import MNNError
 from MNN.llm.engine.decoder import Decoder
 
-WINDOW = 509
+WINDOW = 512
 """Tokens whose logits are computed at once."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -16,8 +17,8 @@ from MNN.compiler.open.stages import TracedStage, agree
 from MNN.ir.prims import Tensor
 from MNN.ir.traced import Trace
 
-TOPS = (31, 127, 509, 1021, 2039, 4093, 8191, 16381)
-"""Ranges end here: memory is laid out for that."""
+TOPS = (32, 128, 512, 1024, 2048, 4096, 8192, 16384)
+"""Ranges end at the next primes: memory is laid out for that. These are the sizes that people choose most."""
 UNIT = 32
 """What sizes of images are multiples of, if of anything: networks halve them five times."""
 _UNIT_TOPS, _SMALL_UNITS = (12, 24, 48, 96), 3
@@ -25,8 +26,8 @@ _UNIT_TOPS, _SMALL_UNITS = (12, 24, 48, 96), 3
 MOST_OPEN = 6
 """Sizes that a range leaves open; more of them are seldom, and would be tried at ever smaller ones."""
 _SMALL = 31
-"""Where ranges begin, or end, that cannot hold all sizes."""
-_ALL = 509
+"""Where ranges begin that cannot hold all sizes."""
+_ALL = 512
 """Where ranges of all sizes end that are not longer."""
 LEAST, _WINDOW = 3, 11
 """Where the smallest range begins, and where it does in networks whose windows are larger than what is left of such
@@ -91,8 +92,8 @@ def range_for(size: int, number: int = 0, reach: Reach = "all") -> SizeRange | N
     top = next((t for t in TOPS if _prime(t, number) >= size and (reach != "all" or t >= _ALL)), None)
     if top is None:
         return None
-    if reach == "all" or top == _SMALL:
-        least = _prime(_WINDOW if reach == "windows" else LEAST, -number)
+    if reach == "all" or top == TOPS[0]:
+        least = _prime(_WINDOW if reach == "windows" else LEAST, number)
     else:
         least = _prime(_SMALL if reach == "most" else max(t for t in TOPS if t < top), number)
     most, between = _prime(top, number), _even(top, number, least)
@@ -116,10 +117,10 @@ def range_of_units(units: int, number: int = 0) -> SizeRange | None:
 @functools.cache
 def _even(top: int, number: int, least: int) -> int:
     """A size above ``least`` that can be halved once and, where there are enough of them, be divided by three."""
-    if top == _SMALL:
+    if top == TOPS[0]:
         found = [n for n in range(6, top - 4, 4) if n > least]
         return sorted(found, key=lambda n: (n % 3 > 0, abs(2 * n - top)))[number] if number < len(found) else 0
-    return _between(range(6, top, 12), top, number)
+    return _between(range(6 - (5 - least) // 12 * 12, top, 12), top, number)
 
 
 def _between(sizes: range, top: int, number: int) -> int:
@@ -132,14 +133,9 @@ def _between(sizes: range, top: int, number: int) -> int:
 
 @functools.cache
 def _prime(size: int, number: int) -> int:
-    """The ``number``-th prime below the first one that is not above ``size``; negative: above it."""
-    step, found = (-1 if number >= 0 else 1), size
-    while True:
-        if all(found % d for d in range(2, math.isqrt(found) + 1)):
-            if number == 0:
-                return found
-            number += step
-        found += step
+    """The ``number``-th prime behind the first one that is not below ``size``."""
+    primes = (n for n in itertools.count(size) if all(n % d for d in range(2, math.isqrt(n) + 1)))
+    return next(itertools.islice(primes, number, None))
 
 
 __all__ = [

@@ -12,8 +12,8 @@ from MNN.runtime.session import Session
 from MNN.runtime.state_memory import Zeros
 from MNN.stateful import State, StatefulModel
 
-CHUNK = 509
-"""Tokens of a prompt that are computed at once: the end of a range of sizes (docs/new-sizes.md)."""
+CHUNK = 512
+"""Tokens of a prompt that are computed at once, all that a range of sizes holds (docs/new-sizes.md)."""
 
 
 def pieces(tokens: int, most: int = CHUNK) -> Iterator[slice]:

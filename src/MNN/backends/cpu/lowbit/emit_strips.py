@@ -28,8 +28,8 @@ _APART = {1: 5.0, 2: 12.0, 3: 18.0}
 """Cycles to take two numbers of 16 columns apart, by parts."""
 _BRING = {1: 6.0, 2: 12.0, 3: 18.0}
 """Cycles to bring 32 numbers of a row, by parts."""
-_MOST_ROWS = 512
-"""Of a block."""
+_MOST_ROWS = 544
+"""Of a block: those that a range of up to 512 has room for are one."""
 _SHARES = 4
 """Blocks for each of several threads."""
 
