@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from MNN.cache.scratch import FEW, scratch
 from MNN.comparison import Comparison
 from MNN.conversion_report import Outline, Report, Step, outline
 from MNN.errors import FormatError, MNNError
@@ -64,6 +65,7 @@ Check = Callable[[Path], Comparison]
 """Compares a written file with what it came from. Raises :class:`MNNError` when it must not be kept."""
 
 
+@scratch(stays=FEW)
 def convert(
     source: str | Path | bytes,
     target: str | Path,

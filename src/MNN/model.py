@@ -8,6 +8,9 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
+
+from MNN.cache.scratch import FEW, apart, scratch
 from MNN.errors import MNNError
 from MNN.formatting import plural
 from MNN.ir.graph import Graph, Node, Value, captured
@@ -33,15 +36,28 @@ def open_graph(
     """
     from MNN.own_states import expose
 
-    graph = _entry(source, signature)
-    if inputs or outputs:
-        graph = part(graph, inputs, outputs)
-    expose(graph)
-    if _unconverted(source):
-        from MNN.passes.manager import optimize
+    with scratch(stays=FEW):
+        graph = _entry(source, signature)
+        if inputs or outputs:
+            graph = part(graph, inputs, outputs)
+        expose(graph)
+        if _unconverted(source):
+            from MNN.passes.manager import optimize
 
-        optimize(graph)
+            optimize(graph)
+            constants_apart(graph)
     return graph
+
+
+def constants_apart(graph: Graph) -> None:
+    """Moves what passes have computed to where it takes no memory once it is packed (:mod:`MNN.cache.scratch`)."""
+    moved: dict[int, np.ndarray] = {}
+    for value in graph.values():
+        if isinstance(value.data, np.ndarray):
+            known = id(value.data)
+            if known not in moved:
+                moved[known] = apart(value.data)
+            value.data = moved[known]
 
 
 def _entry(source: Source, signature: str | None) -> Graph:

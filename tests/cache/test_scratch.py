@@ -105,3 +105,22 @@ def test_no_room(disk: types.SimpleNamespace, tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(module.os, "posix_fallocate", full)
     assert Scratch(tmp_path).take(data) is data
+
+
+def test_the_first_stay(disk: types.SimpleNamespace, tmp_path: Path) -> None:
+    """Few weights cost less where they are; texts and what lies in a file already stay, too."""
+    room = Scratch(tmp_path, stays=3 * SMALLEST)
+    drawn = [np.random.default_rng(i).random(SMALLEST // 4, np.float32) for i in range(6)]
+    assert [room.take(a) is a for a in drawn] == [True, True, True, False, False, False]
+    moved = room.take(drawn[5])
+    assert room.take(moved) is moved
+    texts = np.full(SMALLEST, "text", object)
+    assert room.take(texts) is texts
+
+
+def test_matrices_lie_as_they_lay(disk: types.SimpleNamespace, tmp_path: Path) -> None:
+    matrix = np.random.default_rng(0).random((300, 200), np.float32)
+    moved = Scratch(tmp_path).take(matrix.T)
+    assert moved.T.flags.c_contiguous
+    assert not moved.flags.c_contiguous
+    np.testing.assert_array_equal(moved, matrix.T)

@@ -1,8 +1,10 @@
 """Weights that are packed for kernels and then hardly looked at again, in memory that the system may take back.
 
-They lie in files without a name in the cache folder, as weights of mapped model files do by themselves:
-:func:`MNN.schema.files.release` gives their memory back once they are packed, and a plan that packs them in another way
-reads them again. The files are gone with the arrays, or with the process.
+Those of language models, and those of other models whose files do not have them so that they can be mapped: what a
+front end copies out of a file, and what passes compute. They lie in files without a name in the cache folder, as
+weights of mapped model files do by themselves: :func:`MNN.schema.files.release` gives their memory back once they are
+packed, and a plan that packs them in another way reads them again. The files are gone with the arrays, or with the
+process.
 """
 
 from __future__ import annotations
@@ -20,22 +22,25 @@ from typing import Any
 import numpy as np
 
 from MNN.cache.entries import Cache
-from MNN.schema.files import MappedFile, release
+from MNN.schema.files import MappedFile, in_file, release
 
 Array = np.ndarray[Any, np.dtype[Any]]
 SMALLEST = 64 << 10
 """Bytes of an array below which it stays where it is."""
 _FILE = 64 << 20
 """Bytes of a file, which has room for several arrays: each file is a descriptor of the process."""
+FEW = 64 << 20
+"""Bytes of weights that models of files may have in memory beside the packed ones."""
 _SHARE = 32
 """At most one part in so many of what is free on the disk is taken for a file: packed weights, which stay, go before
 (:mod:`MNN.cache.packed`)."""
 
 
 class Scratch:
-    """Room for arrays in ``folder``; with None they stay where they are."""
+    """Room for arrays in ``folder``; with None they stay where they are, as do the first ``stays`` bytes of them."""
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, stays: int = 0) -> None:
+        self._stays = stays
         self._folder = folder if hasattr(os, "posix_fallocate") and hasattr(mmap, "MADV_DONTNEED") else None
         self._file: MappedFile | None = None
         self._used = 0
@@ -43,7 +48,13 @@ class Scratch:
     def take(self, array: Array) -> Array:
         """The same numbers, read-only, in a file where there is room for them."""
         size = -(-array.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
-        if self._folder is None or array.nbytes < SMALLEST:
+        if self._folder is None or array.nbytes < SMALLEST or array.dtype.hasobject or in_file(array):
+            return array
+        if array.ndim == 2 and not array.flags.c_contiguous and array.T.flags.c_contiguous:
+            turned: Array = self.take(array.T).T  # packing minds how a matrix lies
+            return turned
+        if self._stays > 0:
+            self._stays -= array.nbytes
             return array
         if self._file is None or self._used + size > len(self._file):
             self._file, self._used = self._made(max(size, _FILE)), 0
@@ -73,9 +84,10 @@ _SCRATCH: ContextVar[Scratch | None] = ContextVar("scratch", default=None)
 
 
 @contextlib.contextmanager
-def scratch(wanted: bool = True) -> Iterator[None]:
-    """Within this, :func:`apart` moves arrays, where it is ``wanted`` and there is a cache folder."""
-    token = _SCRATCH.set(Scratch(Cache.default("packed").folder) if wanted else None)
+def scratch(wanted: bool = True, stays: int = 0) -> Iterator[None]:
+    """Within this, :func:`apart` moves arrays, where it is ``wanted`` and there is a cache folder; not the first
+    ``stays`` bytes, which cost less where they are than the writing of them."""
+    token = _SCRATCH.set(Scratch(Cache.default("packed").folder, stays) if wanted else None)
     try:
         yield
     finally:
@@ -88,4 +100,4 @@ def apart(array: Array) -> Array:
     return array if room is None else room.take(array)
 
 
-__all__ = ["SMALLEST", "Scratch", "apart", "scratch"]
+__all__ = ["FEW", "SMALLEST", "Scratch", "apart", "scratch"]

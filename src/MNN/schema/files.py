@@ -107,6 +107,11 @@ def origin(array: np.ndarray[Any, Any]) -> tuple[MappedFile, int] | None:
     return mapped, int(array.ctypes.data) - mapped.address
 
 
+def in_file(array: np.ndarray[Any, Any]) -> bool:
+    """Whether an array lies in a mapped file, so that :func:`release` gives its memory back."""
+    return _mapped(array) is not None
+
+
 def _mapped(array: np.ndarray[Any, Any]) -> MappedFile | None:
     base: object = array
     while isinstance(base, (np.ndarray, memoryview)):

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from MNN.cache.scratch import apart
 from MNN.errors import FormatError
 from MNN.frontends.caffe.message import Message
 from MNN.schema.files import release
@@ -31,7 +32,7 @@ def array_of(blob: Message) -> np.ndarray:
         raise FormatError(f"{blob.where}: {data.size} numbers for the shape {shape[:32]}; is the file damaged?")
     copied = np.array(data, np.float32).reshape(shape)
     release(data)
-    return copied
+    return apart(copied)
 
 
 def _data(blob: Message) -> np.ndarray:

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from MNN.cache.scratch import SMALLEST, apart
 from MNN.errors import FormatError, MNNError
+from MNN.schema.files import release
 
 EXTRA = 'install it with: pip install "mnn-py[keras]"'
 MAX_PARTS = 10_000
@@ -31,7 +33,7 @@ class Hdf5:
         self._read = 0
         library = _library()
         with self._guarded(""):
-            self._root: Any = library.File(io.BytesIO(data), "r")
+            self._root: Any = library.File(io.BufferedReader(_Bytes(data)), "r")
 
     @contextmanager
     def _guarded(self, path: str) -> Iterator[None]:
@@ -108,8 +110,40 @@ class Hdf5:
                 raise FormatError(f"{self.name}: '{path[:200]}' is not of the shape that it is said to be")
             if bfloat16:  # which Keras writes as two bytes without a meaning
                 wide = np.frombuffer(array.tobytes(), "<u2").astype(np.uint32) << 16
-                return wide.view(np.float32).reshape(array.shape)
-            return np.ascontiguousarray(array, dtype.newbyteorder("=")).reshape(array.shape)
+                return apart(wide.view(np.float32).reshape(array.shape))
+            return apart(np.ascontiguousarray(array, dtype.newbyteorder("=")).reshape(array.shape))
+
+
+class _Bytes(io.RawIOBase):
+    """Bytes in memory or of a mapped file, to be read as a file without a copy of all of it."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data, self._at = data, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._data)}[whence]
+        if start + offset < 0:
+            raise ValueError(f"no place {start + offset} in a file")
+        self._at = start + offset
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        room = memoryview(buffer).cast("B")
+        part = self._data[self._at : self._at + len(room)]
+        room[: len(part)] = part
+        if len(part) > SMALLEST:
+            release(np.frombuffer(part, np.uint8))
+        self._at += len(part)
+        return len(part)
 
 
 def _texts(value: Any) -> list[str]:

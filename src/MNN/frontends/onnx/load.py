@@ -14,6 +14,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto, NodeProto, TypeProto
 
+from MNN.cache.scratch import apart
 from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.frontends.common.problems import REGISTER
 from MNN.frontends.onnx.context import Context, ModelInfo, defined
@@ -119,7 +120,7 @@ def _initializers(graph: GraphProto, info: ModelInfo) -> dict[str, np.ndarray | 
     for tensor in graph.initializer:
         arrays[tensor.name] = None
         try:
-            arrays[tensor.name] = array_of(tensor, info.external, f"initializer '{tensor.name}'")
+            arrays[tensor.name] = apart(array_of(tensor, info.external, f"initializer '{tensor.name}'"))
         except UnsupportedError as error:
             info.unsupported_part(tensor.name, "initializer", error)
     for sparse in graph.sparse_initializer:
