@@ -73,6 +73,13 @@ MODELS: dict[str, Callable[[], keras.Model]] = {
     "efficientnet_v2_b0": lambda: keras.applications.EfficientNetV2B0(weights=None),
     "densenet121": lambda: keras.applications.DenseNet121(weights=None),
     "inception_v3": lambda: keras.applications.InceptionV3(weights=None),
+    "efficientnet_b0": lambda: keras.applications.EfficientNetB0(weights=None),
+    "resnet50_v2": lambda: keras.applications.ResNet50V2(weights=None),
+    "xception": lambda: keras.applications.Xception(weights=None),
+    "convnext_tiny": lambda: keras.applications.ConvNeXtTiny(weights=None),
+    "mobilenet_v3_minimal": lambda: keras.applications.MobileNetV3Small((224, 224, 3), minimalistic=True, weights=None),
+    "vgg16": lambda: keras.applications.VGG16(weights=None),
+    "inception_resnet_v2": lambda: keras.applications.InceptionResNetV2(weights=None),
 }
 
 
