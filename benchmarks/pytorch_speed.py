@@ -41,11 +41,11 @@ _HEAD = """# PyTorch's files, beside PyTorch
 
 {machine}: one thread, batch 1, random weights.
 Minimum CPU times in ms of runs in turns, from arrays to arrays, precision `high`. torch {torch} as it is, frozen
-(`torch.jit.freeze`, `optimize_for_inference`) and compiled (`torch.compile`). *Ratio*: the best of torch's by the slower
-of this engine's two. *Commands*: what is left of the network after all passes and fusion, from `.pt2`, TorchScript, and
-the ONNX file of the same network. *Error*: the largest difference from the network in float64 over the largest output,
-this engine's (the worse of two) and torch's. A dash: torch does not write or run it so, or it was not measured. Measure
-again with `python -m benchmarks.pytorch_speed`, which says what it needs.
+(`torch.jit.freeze`, `optimize_for_inference`) and compiled (`torch.compile`). *Ratio*: the best of torch's by the
+slower of this engine's two. *Commands*: what is left of the network after all passes and fusion, from `.pt2`,
+TorchScript, and the ONNX file of the same network. *Error*: the largest difference from the network in float64 over
+the largest output, this engine's (the worse of two) and torch's. A dash: torch does not write or run it so, or it was
+not measured. Measure again with `python -m benchmarks.pytorch_speed`, which says what it needs.
 
 | network | `.pt2` | TorchScript | ONNX | torch | frozen | compiled | ratio | commands | error | torch's |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: |
