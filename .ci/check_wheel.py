@@ -14,6 +14,7 @@ DATA = {
     "MNN/frontends/tflite/tables.json",
     "MNN/assets/digits.onnx",
     "MNN/assets/digits_samples.npz",
+    "MNN/assets/gguf_codebooks.npz",
     "MNN/assets/chat.html",
     "MNN/assets/report.css",
     "MNN/assets/report.js",
