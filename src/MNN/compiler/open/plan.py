@@ -25,8 +25,6 @@ _UNIT_TOPS, _SMALL_UNITS = (12, 24, 48, 96), 3
 """Where ranges of sizes that are counted in units end, and where they begin."""
 MOST_OPEN = 6
 """Sizes that a range leaves open; more of them are seldom, and would be tried at ever smaller ones."""
-_SMALL = 31
-"""Where ranges begin that cannot hold all sizes."""
 _ALL = 512
 """Where ranges of all sizes end that are not longer."""
 LEAST, _WINDOW = 3, 11
@@ -95,7 +93,7 @@ def range_for(size: int, number: int = 0, reach: Reach = "all") -> SizeRange | N
     if reach == "all" or top == TOPS[0]:
         least = _prime(_WINDOW if reach == "windows" else LEAST, number)
     else:
-        least = _prime(_SMALL if reach == "most" else max(t for t in TOPS if t < top), number)
+        least = _prime(TOPS[0] if reach == "most" else max(t for t in TOPS if t < top), number)
     most, between = _prime(top, number), _even(top, number, least)
     if size < least or not least < between < most:
         return None
@@ -126,7 +124,7 @@ def _even(top: int, number: int, least: int) -> int:
 def _between(sizes: range, top: int, number: int) -> int:
     """One of ``sizes`` near the half of ``top``, a third of it, and so on by ``number``: such stay different when
     images are made smaller again and again. No other number gives the same, whatever its ``top``."""
-    own = [n for n in sizes if n > _SMALL or sizes.step == 1 if n // sizes.step % MOST_OPEN == number]
+    own = [n for n in sizes if n > TOPS[0] or sizes.step == 1 if n // sizes.step % MOST_OPEN == number]
     share = (1 / 2, 1 / 3, 2 / 3, 1 / 4, 3 / 4, 2 / 5)[number]
     return min(own, key=lambda n: abs(n - share * top))
 
@@ -138,9 +136,19 @@ def _prime(size: int, number: int) -> int:
     return next(itertools.islice(primes, number, None))
 
 
+def _smallest() -> SizeRange:
+    found = range_for(LEAST, reach="near")
+    assert found is not None
+    return found
+
+
+SMALL = _smallest()
+"""The range of the smallest sizes."""
+
 __all__ = [
     "LEAST",
     "MOST_OPEN",
+    "SMALL",
     "TOPS",
     "UNIT",
     "Lowered",

@@ -15,7 +15,7 @@ from MNN.llm.generation import Generation
 from MNN.llm.speculation.draft import Draft, Drafter, Drafting
 from MNN.llm.speculation.together import ROWS, drafting_for, propose_all
 
-BETWEEN = 127
+BETWEEN = 128
 """Tokens of a step where somebody waits for a next one: the end of a range of sizes (docs/new-sizes.md)."""
 
 

@@ -11,9 +11,10 @@ import MNN
 from MNN.backends.base import poison
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
 from MNN.backends.cpu.targets import host_target
+from MNN.compiler.open.plan import SMALL
 
 DEPTH, COLUMNS, BLOCK = 64, 48, 32
-SIZES = (7, 5, 12, 31, 3, 40, 33, 60, 9, 127, 32, 300, 200)
+SIZES = (7, 5, 12, 37, 3, 40, 32, 60, 9, 127, 38, 300, 200)
 """The first one has a plan of its own, and so has the first in every range."""
 
 
@@ -48,4 +49,4 @@ def test_ranges_of_few_rows_and_of_many(precision: str, monkeypatch: pytest.Monk
         assert number == 0 or program.open_sizes is not None, f"{rows} rows are planned alone"
         kernel = program.commands[-1].kernel
         if type(kernel) is CompressedSpec and host_target().broadcast_operand:  # others have no way for so many rows
-            assert kernel.few == (rows <= 31), f"{rows} rows"
+            assert kernel.few == (rows <= SMALL.most), f"{rows} rows"

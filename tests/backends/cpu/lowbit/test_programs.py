@@ -11,6 +11,7 @@ from MNN.backends.cpu.lowbit.emit_strips import LANES
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
 from MNN.backends.cpu.lowbit.strips import StripTilesSpec
 from MNN.backends.cpu.targets.base import host_target
+from MNN.compiler.open.plan import SMALL
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.quant import QuantizedArray
@@ -94,9 +95,9 @@ def test_few_rows_have_a_range_without_matrix_units(precision: str, monkeypatch:
     session = MNN.load(model.SerializeToString(), precision=precision, threads=1)
     weights = (codes[..., None] >> np.array([0, 4]) & 15).reshape(96, 4, 32).astype(np.float64) - 8
     weights = (weights * scales.reshape(96, 4, 1)).reshape(96, 128)
-    for rows in (9, 300, 2, 30, 32, 301, 17):  # 31 is the end of one range and the beginning of the other
+    for rows in (9, 300, 2, 30, SMALL.most + 1, 301, 17):
         given = randn(rows, 128)
         found, want = session.run({"x": given})["y"], given @ weights.T
         assert np.abs(found - want).max() <= (1e-5 if precision == "normal" else 2e-2) * np.abs(want).max()
         kernels = [c.kernel for p in session.plans_used() for part in p.bound.parts() for c in part.program.commands]
-        assert any(isinstance(k, StripTilesSpec) for k in kernels) == (rows > 31 and vectors_fit_tiles()), rows
+        assert any(isinstance(k, StripTilesSpec) for k in kernels) == (rows > SMALL.most and vectors_fit_tiles()), rows

@@ -28,6 +28,7 @@ from MNN.compiler import strides as st
 from MNN.compiler.fuse import Group
 from MNN.compiler.layout import natural
 from MNN.compiler.open.errors import NotOpenError
+from MNN.compiler.open.plan import SMALL
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
@@ -36,12 +37,12 @@ from MNN.ir.scalar import Body, body_of
 from MNN.ir.shape import elements
 from MNN.ir.traced import OpenSize, room_of
 
-_FEW, _FEW_OF_AVX512 = 12, 40
-"""Rows up to which taking the weights apart for every tile of rows is faster than expanding a panel for all; 40 is the
-room of the range of sizes that ends at 31, whose upper end is as fast both ways and whose lower one is not."""
-_END_OF_FEW = 31
+_END_OF_FEW = SMALL.most
 """Where the range of few rows ends. A wider one would be of many: four rows take three times as long there. Matrix
-units, which read expanded weights, are no way up to it: two rows would take as long as 31."""
+units, which read expanded weights, are no way up to it: two rows would take as long as 37."""
+_FEW, _FEW_OF_AVX512 = 12, SMALL.room
+"""Rows up to which taking the weights apart for every tile of rows is faster than expanding a panel for all; on AVX512
+the room of that range, whose upper end is as fast both ways and whose lower one is not."""
 _BEGIN_OF_MANY = 16
 """Other ranges begin at so many rows or more, from where on both ways are as fast."""
 _TILE_COSTS, _TILE_COSTS_OF_16 = (1.9, 2.8, 3.8, 4.8, 5.9), (1.8, 2.0, 3.2)
