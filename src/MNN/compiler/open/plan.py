@@ -17,8 +17,9 @@ from MNN.compiler.open.stages import TracedStage, agree
 from MNN.ir.prims import Tensor
 from MNN.ir.traced import Trace
 
-TOPS = (32, 128, 512, 1024, 2048, 4096, 8192, 16384)
-"""Ranges end at the next primes: memory is laid out for that. These are the sizes that people choose most."""
+TOPS = (31, 128, 512, 1024, 2048, 4096, 8192, 16384)
+"""Ranges end at the next primes: memory is laid out for that. These are the sizes that people choose most, but for 32,
+which matrix units take at once: what suits few rows ends before it."""
 UNIT = 32
 """What sizes of images are multiples of, if of anything: networks halve them five times."""
 _UNIT_TOPS, _SMALL_UNITS = (12, 24, 48, 96), 3

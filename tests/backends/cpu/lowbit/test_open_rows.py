@@ -14,7 +14,7 @@ from MNN.backends.cpu.targets import host_target
 from MNN.compiler.open.plan import SMALL
 
 DEPTH, COLUMNS, BLOCK = 64, 48, 32
-SIZES = (7, 5, 12, 37, 3, 40, 32, 60, 9, 127, 38, 300, 200)
+SIZES = (7, 5, 12, SMALL.most, 3, 40, 33, 60, 9, 127, SMALL.most + 1, 300, 200)
 """The first one has a plan of its own, and so has the first in every range."""
 
 

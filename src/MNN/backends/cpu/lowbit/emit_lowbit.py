@@ -39,7 +39,7 @@ from MNN.ir.traced import OpenSize, room_of
 
 _END_OF_FEW = SMALL.most
 """Where the range of few rows ends. A wider one would be of many: four rows take three times as long there. Matrix
-units, which read expanded weights, are no way up to it: two rows would take as long as 37."""
+units, which read expanded weights, are no way up to it: two rows would take as long as 31."""
 _FEW, _FEW_OF_AVX512 = 12, SMALL.room
 """Rows up to which taking the weights apart for every tile of rows is faster than expanding a panel for all; on AVX512
 the room of that range, whose upper end is as fast both ways and whose lower one is not."""
