@@ -21,7 +21,7 @@ from MNN.llm.files import Weights, open_weights, read_config
 from MNN.llm.models.cache import PAGE, CacheForm
 from MNN.llm.models.families import build, usual
 from MNN.llm.models.weights import Array
-from MNN.llm.perplexity import perplexity
+from MNN.llm.quality import perplexity
 from MNN.llm.text import load_tokenizer
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session

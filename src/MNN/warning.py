@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import warnings
 from types import FrameType
 
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_INSIDE = os.path.dirname(os.path.abspath(__file__)) + os.sep, "<frozen importlib", contextlib.__file__
+"""Where files of this package begin, and of what calls its functions for it."""
 
 
 def warn(text: str, kind: type[Warning] = UserWarning) -> None:
@@ -24,8 +26,7 @@ def warn(text: str, kind: type[Warning] = UserWarning) -> None:
 
 
 def _inside(frame: FrameType) -> bool:
-    file = frame.f_code.co_filename
-    return file.startswith((_HERE, "<frozen importlib"))
+    return frame.f_code.co_filename.startswith(_INSIDE)
 
 
 __all__ = ["warn"]

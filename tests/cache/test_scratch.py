@@ -44,7 +44,7 @@ def resident() -> int:
 @pytest.mark.parametrize("seed", range(3))
 def test_the_same_numbers(disk: types.SimpleNamespace, tmp_path: Path, seed: int) -> None:
     """Of any kind and shape, in several files, some larger than one."""
-    rng, room, before = np.random.default_rng(seed), Scratch(tmp_path), resident()
+    rng, room, before = np.random.default_rng(seed), Scratch(lambda: tmp_path), resident()
     kept = []
     for size in [*rng.integers(1, 3 << 19, 12).tolist(), 3 << 20, SMALLEST // 4 - 1]:
         kind = rng.choice(np.array(["u1", "f4", "f2", "i8"], "U2"))
@@ -73,7 +73,7 @@ def test_scales_are_given_back(disk: types.SimpleNamespace, tmp_path: Path) -> N
     """Every plan looks at scales and offsets of low-bit weights; packed ones are what it then uses."""
     rows, blocks = 4096, 64
     numbers = [np.random.default_rng(i).random((rows, blocks), np.float32) for i in range(2)]
-    room, before = Scratch(tmp_path), resident()
+    room, before = Scratch(lambda: tmp_path), resident()
     scale, offset = (room.take(n) for n in numbers)
     weight = QuantizedArray(np.zeros((rows, 16 * blocks), np.uint8), scale, offset, 4, (rows, 32 * blocks), 4)
     assert _computable(weight)
@@ -88,10 +88,10 @@ def test_no_room(disk: types.SimpleNamespace, tmp_path: Path, monkeypatch: pytes
     """Arrays stay where they are: on a full disk, in a folder that cannot be written, without a cache."""
     data = np.arange(100_000)
     disk.free = 5 << 20
-    assert Scratch(tmp_path).take(data) is data
+    assert Scratch(lambda: tmp_path).take(data) is data
     disk.free = 1 << 40
-    assert Scratch(tmp_path / "none").take(data) is data
-    assert Scratch(None).take(data) is data
+    assert Scratch(lambda: tmp_path / "none").take(data) is data
+    assert Scratch(lambda: None).take(data) is data
     assert apart(data) is data
     with scratch(wanted=False):
         assert apart(data) is data
@@ -104,12 +104,12 @@ def test_no_room(disk: types.SimpleNamespace, tmp_path: Path, monkeypatch: pytes
         raise OSError(28, "no space left on device")
 
     monkeypatch.setattr(module.os, "posix_fallocate", full)
-    assert Scratch(tmp_path).take(data) is data
+    assert Scratch(lambda: tmp_path).take(data) is data
 
 
 def test_the_first_stay(disk: types.SimpleNamespace, tmp_path: Path) -> None:
     """Few weights cost less where they are; texts and what lies in a file already stay, too."""
-    room = Scratch(tmp_path, stays=3 * SMALLEST)
+    room = Scratch(lambda: tmp_path, stays=3 * SMALLEST)
     drawn = [np.random.default_rng(i).random(SMALLEST // 4, np.float32) for i in range(6)]
     assert [room.take(a) is a for a in drawn] == [True, True, True, False, False, False]
     moved = room.take(drawn[5])
@@ -120,7 +120,7 @@ def test_the_first_stay(disk: types.SimpleNamespace, tmp_path: Path) -> None:
 
 def test_matrices_lie_as_they_lay(disk: types.SimpleNamespace, tmp_path: Path) -> None:
     matrix = np.random.default_rng(0).random((300, 200), np.float32)
-    moved = Scratch(tmp_path).take(matrix.T)
+    moved = Scratch(lambda: tmp_path).take(matrix.T)
     assert moved.T.flags.c_contiguous
     assert not moved.flags.c_contiguous
     np.testing.assert_array_equal(moved, matrix.T)

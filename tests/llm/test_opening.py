@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import MNN
 from MNN.backends.cpu.lowbit.int8 import sums_bytes
 from MNN.backends.cpu.targets import host_target
 from MNN.errors import MNNError
@@ -197,3 +199,8 @@ def test_what_is_no_model(tmp_path: Path) -> None:
         open_model(tmp_path)
     with pytest.raises(MNNError, match="4, 8 bits, not to 3"):
         LoadedWeights({}, 3)
+
+
+def test_no_part_is_called_what_a_name_is() -> None:
+    """A module replaces what has its name in a package, as soon as anybody imports it."""
+    assert not {found.name for found in pkgutil.iter_modules(MNN.llm.__path__)} & set(MNN.llm.__all__)

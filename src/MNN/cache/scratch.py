@@ -14,7 +14,7 @@ import mmap
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -34,27 +34,33 @@ FEW = 64 << 20
 _SHARE = 32
 """At most one part in so many of what is free on the disk is taken for a file: packed weights, which stay, go before
 (:mod:`MNN.cache.packed`)."""
+_POSSIBLE = hasattr(os, "posix_fallocate") and hasattr(mmap, "MADV_DONTNEED")
+"""Whether this system takes memory of files back when it is told to."""
 
 
 class Scratch:
-    """Room for arrays in ``folder``; with None they stay where they are, as do the first ``stays`` bytes of them."""
+    """Room for arrays in a ``folder``, which is asked for when there is something to put into it; with None they stay
+    where they are, as do the first ``stays`` bytes of them."""
 
-    def __init__(self, folder: Path | None, stays: int = 0) -> None:
+    def __init__(self, folder: Callable[[], Path | None], stays: int = 0) -> None:
         self._stays = stays
-        self._folder = folder if hasattr(os, "posix_fallocate") and hasattr(mmap, "MADV_DONTNEED") else None
+        self._ask: Callable[[], Path | None] | None = folder
+        self._place: Path | None = None
         self._file: MappedFile | None = None
         self._used = 0
 
     def take(self, array: Array) -> Array:
         """The same numbers, read-only, in a file where there is room for them."""
         size = -(-array.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
-        if self._folder is None or array.nbytes < SMALLEST or array.dtype.hasobject or in_file(array):
+        if not _POSSIBLE or array.nbytes < SMALLEST or array.dtype.hasobject or in_file(array):
             return array
         if array.ndim == 2 and not array.flags.c_contiguous and array.T.flags.c_contiguous:
             turned: Array = self.take(array.T).T  # packing minds how a matrix lies
             return turned
         if self._stays > 0:
             self._stays -= array.nbytes
+            return array
+        if self._folder() is None:
             return array
         if self._file is None or self._used + size > len(self._file):
             self._file, self._used = self._made(max(size, _FILE)), 0
@@ -67,16 +73,21 @@ class Scratch:
         release(found)
         return found
 
+    def _folder(self) -> Path | None:
+        if self._ask is not None:
+            self._place, self._ask = self._ask(), None
+        return self._place
+
     def _made(self, nbytes: int) -> MappedFile | None:
         """Room that is set aside on the disk, so that writing to it cannot fail; None where there is none."""
         try:
-            if nbytes > shutil.disk_usage(str(self._folder)).free // _SHARE:
+            if nbytes > shutil.disk_usage(str(self._place)).free // _SHARE:
                 return None
-            with tempfile.TemporaryFile(dir=self._folder) as file:
+            with tempfile.TemporaryFile(dir=self._place) as file:
                 os.posix_fallocate(file.fileno(), 0, nbytes)
                 return MappedFile.nameless(file.fileno(), nbytes)
         except OSError:  # weights are then held in memory
-            self._folder = None
+            self._place = None
             return None
 
 
@@ -87,7 +98,7 @@ _SCRATCH: ContextVar[Scratch | None] = ContextVar("scratch", default=None)
 def scratch(wanted: bool = True, stays: int = 0) -> Iterator[None]:
     """Within this, :func:`apart` moves arrays, where it is ``wanted`` and there is a cache folder; not the first
     ``stays`` bytes, which cost less where they are than the writing of them."""
-    token = _SCRATCH.set(Scratch(Cache.default("packed").folder, stays) if wanted else None)
+    token = _SCRATCH.set(Scratch(lambda: Cache.default("packed").folder, stays) if wanted else None)
     try:
         yield
     finally:

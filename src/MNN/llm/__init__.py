@@ -5,7 +5,7 @@
         print(piece, end="")
 
 PyMNN's names are here too: ``create``, ``Llm``, ``Context``, ``LlmStatus``. Parts are imported when first used:
-most programs need few of them.
+most programs need few of them. None of them may be called what a name here is, which it would replace.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from MNN.llm.embedder import Embedder, load_embedder
     from MNN.llm.hub import download
     from MNN.llm.language_model import LanguageModel, load
-    from MNN.llm.perplexity import Perplexity, perplexity
     from MNN.llm.pymnn import Context, Llm, LlmStatus, create
+    from MNN.llm.quality import Perplexity, perplexity
     from MNN.llm.reranker import Ranked, Reranker, load_reranker
     from MNN.llm.sampling import SamplingOptions
     from MNN.llm.tuning import AdaptedModel, load_adapted
@@ -33,8 +33,8 @@ _FROM = {
     "embedder": ("Embedder", "load_embedder"),
     "hub": ("download",),
     "language_model": ("LanguageModel", "load"),
-    "perplexity": ("Perplexity", "perplexity"),
     "pymnn": ("Context", "Llm", "LlmStatus", "create"),
+    "quality": ("Perplexity", "perplexity"),
     "reranker": ("Ranked", "Reranker", "load_reranker"),
     "sampling": ("SamplingOptions",),
     "tuning": ("AdaptedModel", "load_adapted"),

@@ -126,7 +126,7 @@ def perplexity_of(
     no_cache: NoCache = False,
 ) -> None:
     """Show the perplexity of a text: e to the mean of -log p of its tokens."""
-    from MNN.llm.perplexity import perplexity
+    from MNN.llm.quality import perplexity
 
     content = _read(text)
     llm = opened(model, threads, precision, None, bits, no_cache, activation_bits, kv_bits)

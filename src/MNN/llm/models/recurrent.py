@@ -17,10 +17,10 @@ def convolved(net: Layers, x: Value, name: str, layer: int) -> Value:
     """``x [batch, sequence, columns]``, each column convolved with its row of ``name.weight`` over what comes before,
     and ``name.bias`` where there is one. Raises :class:`FormatError` for weights that do not fit."""
     weight = net.weight(f"{name}.weight")
-    columns = weight.shape[0]
+    shape, columns = list(weight.shape), len(weight) if weight.ndim else 0
+    if weight.size < 2 * max(columns, 1):
+        raise FormatError(f"'{name}.weight' has the shape {shape}; expected are columns of two taps or more")
     weight = np.ascontiguousarray(weight.reshape(columns, -1).T)
-    if len(weight) < 2:
-        raise FormatError(f"'{name}.weight' has the shape {list(weight.shape[::-1])}; expected are two taps or more")
     pool, segments = net.slots(CONVOLUTION, layer, (len(weight) - 1, columns))
     after, out = net.emit("CausalConvolution", [pool, net.unpadded(x), net.const(weight), segments], 2)
     net.put(pool, after)
