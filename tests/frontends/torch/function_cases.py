@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from tests.frontends.torch.operator_cases import Draw, record
+from tests.frontends.torch.recording import Draw, record
 
 CALLS: dict[str, Callable[[Draw], Any]] = {}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -18,7 +17,7 @@ from MNN.llm.server.responses_api.kept import KeptResponses
 from MNN.llm.server.responses_api.requests import response
 from MNN.llm.text import Tokenizer, load_tokenizer
 from tests import zoo
-from tests.llm.server.running import NAME, Scripted, served
+from tests.llm.server.running import NAME
 
 TOOL: Any = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": False}
 CALL = '<tool_call>\n{"name": "weather", "arguments": {"place": "Köln"}}\n</tool_call>'
@@ -43,18 +42,6 @@ def script(prompt: str, options: dict[str, Any]) -> str:
     if "everything" in asked:
         return prompt.replace("<|im_start|>", "[").replace("<|im_end|>", "]")
     return "It is 你好 and naïve."
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[tuple[str, Server]]:
-    with served(Scripted(tokenizer(), script)) as running:
-        yield running
-
-
-@pytest.fixture
-def client(server: tuple[str, Server]) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{server[0]}/v1", api_key="any", max_retries=0, timeout=30) as made:
-        yield made
 
 
 @pytest.mark.real

@@ -6,7 +6,6 @@ import asyncio
 import functools
 import json
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -40,18 +39,6 @@ def script(prompt: str, options: dict[str, Any]) -> str:
     if "count" in prompt:
         return " ".join(map(str, range(2000)))
     return "It is 你好 and 👩‍👩‍👧 and naïve. END of it."
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[tuple[str, Server]]:
-    with served(Scripted(tokenizer(), script)) as running:
-        yield running
-
-
-@pytest.fixture
-def client(server: tuple[str, Server]) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{server[0]}/v1", api_key="any", max_retries=0, timeout=30) as made:
-        yield made
 
 
 def test_chat(client: openai.OpenAI) -> None:
