@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from MNN.backends.cpu.codegen.generators import generates
-from MNN.backends.cpu.lang.module import F32, I64, Kernel, Value
-from MNN.backends.cpu.linear_attention.spec import SEGMENT, LinearAttentionSpec, dividing
+from MNN.backends.cpu.lang.module import F32, Kernel, Value
+from MNN.backends.cpu.linear_attention.segments import each_segment
+from MNN.backends.cpu.linear_attention.spec import LinearAttentionSpec, dividing
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
@@ -40,10 +41,7 @@ class _Summing:
             self.head = b.udiv(block.index, tiles)
             self.column = (block.index - self.head * tiles) * self.width
             self.group = b.udiv(self.head, spec.heads // spec.groups)
-            with b.loop(0, k.slot("count")) as each:
-                segment = b.gep(k.pointer("segments"), I64, each.index * SEGMENT)
-                first, count, source, to = (b.load(I64, b.gep(segment, I64, i)) for i in range(SEGMENT))
-                b.if_(b.icmp("sgt", count, 0), lambda f=first, n=count, s=source, t=to: self._segment(f, n, s, t))  # type: ignore[misc]
+            each_segment(k, self._segment)
         return k.finish()
 
     # -- the matrix -------------------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.lang.module import F32, I64, Kernel, Value
-from MNN.backends.cpu.linear_attention.spec import COLUMNS, SEGMENT, CausalConvolutionSpec, dividing
+from MNN.backends.cpu.linear_attention.segments import each_segment
+from MNN.backends.cpu.linear_attention.spec import COLUMNS, CausalConvolutionSpec, dividing
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
@@ -36,10 +37,7 @@ class _Convolving:
         with b.loop(k.begin, k.end) as block:
             self.column = block.index * COLUMNS
             self.wide = b.intrinsic("smin", b.const(I64, COLUMNS), b.const(I64, spec.columns) - self.column)
-            with b.loop(0, k.slot("count")) as each:
-                segment = b.gep(k.pointer("segments"), I64, each.index * SEGMENT)
-                first, count, source, to = (b.load(I64, b.gep(segment, I64, i)) for i in range(SEGMENT))
-                b.if_(b.icmp("sgt", count, 0), lambda f=first, n=count, s=source, t=to: self._segment(f, n, s, t))  # type: ignore[misc]
+            each_segment(k, self._segment)
         return k.finish()
 
     def _slot(self, place: Value) -> Value:
