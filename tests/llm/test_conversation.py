@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from MNN.cli.language import chat
 from MNN.cli.language.conversation import Conversation, Reply
 from MNN.errors import MNNError
+from MNN.llm.answer import Cost
 
 
 def talk(template: str | None) -> tuple[Conversation, list[Any]]:
@@ -53,3 +57,31 @@ def test_files_that_are_not_there_end_no_conversation(line: str, tmp_path: Path)
     with pytest.raises(MNNError, match=str(tmp_path)):
         conversation.obey(line.format(tmp_path))
     assert len(conversation.messages) == 2
+
+
+def test_an_answer_that_goes_round_is_stopped(capsys: pytest.CaptureFixture[str]) -> None:
+    conversation, _ = talk(None)
+
+    class Endless:
+        """Says two tokens in turn until it is cancelled."""
+
+        def __init__(self) -> None:
+            self.tokens: list[int] = []
+            self.ended, self.text, self.cost = False, "", Cost()
+
+        def __iter__(self) -> Iterator[str]:
+            while not self.ended:
+                self.tokens.append(len(self.tokens) % 2)
+                assert len(self.tokens) < 1000
+                yield "ab"[self.tokens[-1]]
+
+        def cancel(self) -> None:
+            self.ended = True
+
+    answer: Any = Endless()
+    with mock.patch.object(conversation, "ask", return_value=answer):
+        chat._answer(conversation, "What?", lambda cost: None)
+    assert len(answer.tokens) == 256
+    shown = capsys.readouterr()
+    assert shown.out.strip() == "ab" * 128
+    assert "the last 2 tokens again and again" in shown.err

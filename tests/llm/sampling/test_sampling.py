@@ -11,6 +11,7 @@ import pytest
 from MNN.errors import MNNError, RunError
 from MNN.llm.sampling import ORDER, Sampler, SamplingOptions, StopStrings, log_probability
 from MNN.llm.sampling.penalties import repetitions
+from MNN.llm.sampling.stopping import round_of
 from tests.llm.sampling import naive
 
 CASES = int(os.environ.get("MNN_SAMPLING_CASES", "400"))
@@ -217,3 +218,20 @@ def test_what_may_become_a_stop_is_held_back() -> None:
     assert [watch.push(piece) for piece in ["one <", "en", "x <e", "nd> more"]] == ["one ", "", "<enx ", ""]
     assert watch.found == "<end>"
     assert (watch.push("x"), watch.finish()) == ("", "")
+
+
+def test_rounds_without_end_are_found() -> None:
+    """Twelve rounds, 256 tokens at least, of up to 64 tokens; not fewer, nor where one token differs."""
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        period = int(rng.integers(1, 65))
+        some = rng.permutation(1000)[:period].tolist()  # no shorter round in it
+        before = rng.integers(0, 1000, int(rng.integers(0, 400))).tolist()
+        least = max(12 * period, 256)
+        rounds = (some * (least // period + 1))[:least]
+        assert round_of([*before, -1, *rounds]) == period
+        assert round_of([-1, *rounds[:-1]]) == 0
+        rounds[int(rng.integers(0, least))] = -2
+        assert round_of([*before, -1, *rounds]) == 0
+    assert round_of(rng.integers(0, 3, 5000).tolist()) == 0
+    assert round_of([]) == 0

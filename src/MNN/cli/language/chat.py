@@ -155,13 +155,20 @@ def _answer(talk: Conversation, question: str, say: Callable[[Cost], None]) -> N
         print(best.text, flush=True)
         talk.keep(question, best)
         return
-    answer = talk.ask(question)
+    from MNN.llm.sampling.stopping import round_of  # other commands start without it
+
+    answer, again = talk.ask(question), 0
     try:
         for piece in answer:
             print(piece, end="", flush=True)
+            if again := round_of(answer.tokens):
+                answer.cancel()
     except KeyboardInterrupt:
         answer.cancel()
     print(flush=True)
+    if again:
+        told = f"[dim]stopped: the last {again} tokens again and again (see /again and /set repetition_penalty 1.1)[/]"
+        progress_console().print(told, highlight=False, soft_wrap=True)
     talk.keep(question, answer)
     say(answer.cost)
 

@@ -1,8 +1,24 @@
-"""Texts that end an answer, found while it streams."""
+"""What ends an answer while it streams: given texts, or that it goes round in circles."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+_LONGEST_ROUND, _ROUNDS, _LEAST = 64, 12, 256
+
+
+def round_of(tokens: Sequence[int]) -> int:
+    """The number of tokens that an answer repeats without end, 0 where it does not: the last 256 tokens at least, and
+    twelve rounds at least, are the same few again and again. Small models fall into that and do not come out."""
+    for period in range(1, _LONGEST_ROUND + 1):
+        length = max(_ROUNDS * period, _LEAST)
+        if len(tokens) < length:
+            return 0
+        if tokens[-1] == tokens[-1 - period]:  # nearly always enough to know that it is none
+            tail = tokens[-length:]
+            if tail[period:] == tail[:-period]:
+                return period
+    return 0
 
 
 class StopStrings:
