@@ -18,6 +18,8 @@ from MNN.schema.files import release
 EXTRA = 'install it with: pip install "mnn-py[keras]"'
 MAX_PARTS = 10_000
 """In how many parts a long list of names may be kept."""
+KEPT = 64
+"""Groups that are remembered: more than lie within each other."""
 
 
 class Hdf5:
@@ -31,6 +33,7 @@ class Hdf5:
         self.name = name
         self._size = len(data)
         self._read = 0
+        self._kept: dict[str, Any] = {}
         library = _library()
         with self._guarded(""):
             self._root: Any = library.File(io.BufferedReader(_Bytes(data)), "r")
@@ -52,11 +55,19 @@ class Hdf5:
             ) from error
 
     def _find(self, path: str) -> Any:
-        found = self._root
+        """What lies at a path. The library reads a group's names anew whenever it is asked for the group, so those that
+        were used last are kept."""
+        found, at = self._root, ""
         for key in filter(None, path.split("/")):
-            if not hasattr(found, "keys") or key not in found:
-                return None
-            found = found[key]
+            at = f"{at}/{key}"
+            inner = self._kept.pop(at, None)
+            if inner is None:
+                inner = found.get(key) if hasattr(found, "keys") else None
+                if inner is None:
+                    return None
+            self._kept[at] = found = inner
+            if len(self._kept) > KEPT:
+                del self._kept[next(iter(self._kept))]
         return found
 
     def has(self, path: str) -> bool:
