@@ -299,8 +299,7 @@ def einsum(rng: np.random.Generator, op: str) -> Case:
 
 
 @family(
-    "MatrixBandPart", "MatrixDiag", "MatrixDiagPart", "MatrixSetDiag", "MatrixDiagV3", "MatrixDiagPartV3",
-    "MatrixSetDiagV3", "Diag", "DiagPart", "MatrixDeterminant",
+    "MatrixBandPart", "MatrixDiag", "MatrixDiagPart", "MatrixSetDiag", "Diag", "DiagPart", "MatrixDeterminant",
 )  # fmt: skip
 def matrices(rng: np.random.Generator, op: str) -> Case:
     batch, (m, n) = shape(rng, int(rng.integers(0, 2)), 3), shape(rng, 2)
@@ -312,13 +311,9 @@ def matrices(rng: np.random.Generator, op: str) -> Case:
     if op in ("Diag", "DiagPart"):
         key = "diagonal" if op == "Diag" else "input"
         return lambda v: call(op, **{key: v}), [floats(rng, [m] if op == "Diag" else [m, m])]
-    general = {"num_rows": -1, "num_cols": -1, "padding_value": 0.0} if op == "MatrixDiagV3" else {}
     if op.startswith("MatrixDiagPart"):
-        more = {"k": 0, "padding_value": 0.0} if op.endswith("V3") else {}
-        return lambda v: call(op, input=v, **more), [floats(rng, [*batch, m, n])]
+        return lambda v: call(op, input=v), [floats(rng, [*batch, m, n])]
     if op.startswith("MatrixDiag"):
-        more = {"k": 0, **general} if general else {}
-        return lambda v: call(op, diagonal=v, **more), [floats(rng, [*batch, m])]
-    more = {"k": 0} if op.endswith("V3") else {}
+        return lambda v: call(op, diagonal=v), [floats(rng, [*batch, m])]
     arrays = [floats(rng, [*batch, m, n]), floats(rng, [*batch, min(m, n)])]
-    return lambda v, d: call(op, input=v, diagonal=d, **more), arrays
+    return lambda v, d: call(op, input=v, diagonal=d), arrays

@@ -167,7 +167,7 @@ def suppression(rng: np.random.Generator, op: str) -> Case:
     if op[-1] in "45":
         attrs["pad_to_max_output_size"] = bool(rng.integers(2))
     if op[-1] == "5":
-        attrs["soft_nms_sigma"] = 0.0
+        attrs["soft_nms_sigma"] = float(rng.choice([0.0, 0.2, 0.7]))
     found = lambda b, s: call(op, boxes=b, scores=s, **attrs)  # noqa: E731
     return (lambda b, s: list(found(b, s)), [boxes, scores]) if op[-1] in "45" else (found, [boxes, scores])
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from MNN.frontends.common.expressions import binary, insert_axis, unary
+from MNN.frontends.common.expressions import binary, insert_axis, select, unary
 from MNN.frontends.common.nhwc import channels_first, channels_last
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.lists import one
@@ -13,11 +15,14 @@ from MNN.frontends.tensorflow.operators.slicing import cut
 from MNN.frontends.tensorflow.registry import tf_op
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
+from MNN.ir.shape import normalize_axis
 from MNN.ops.core.datatypes import data_type
 
 _KINDS = {
     "Sum": "SUM", "Mean": "MEAN", "Max": "MAXIMUM", "Min": "MINIMUM", "Prod": "PROD", "All": "ALL", "Any": "ANY",
 }  # fmt: skip
+_PLACES = 1 << 20
+"""Of an axis that is summed up in steps."""
 
 
 @tf_op(*_KINDS)
@@ -63,6 +68,48 @@ def cumulative(ctx: Context, node: TfNode) -> Value:
     exclusive, reverse = node.bool_attr("exclusive", False), node.bool_attr("reverse", False)
     op = "CumSum" if node.op == "Cumsum" else "CumProd"
     return ctx.op(op, node.input(0), node.input(1), exclusive=exclusive, reverse=reverse)
+
+
+@tf_op("CumulativeLogsumexp")
+def cumulative_log_sum(ctx: Context, node: TfNode) -> Value:
+    """In as many steps as the axis' size has bits (Hillis and Steele, "Data parallel algorithms", 1986): each adds what
+    lies 1, 2, 4... places before. ``exclusive`` begins with the lowest number that there is."""
+    x, axis = node.input(0), ctx.constant_ints(node.input(1))
+    exclusive, reverse = node.bool_attr("exclusive", False), node.bool_attr("reverse", False)
+    if not axis or x.shape is None:
+        raise node.unsupported("an axis that is not constant, or an input of unknown rank", "export it with shapes")
+    at = normalize_axis(axis[0], len(x.shape), node.where)
+    count = x.shape[at]
+    if not isinstance(count, int) or count > _PLACES:
+        raise node.unsupported(f"an axis of size {count}", f"fix its size (below {_PLACES}) when exporting")
+    out = ctx.op("Reverse", x, ctx.const([at])) if reverse else x
+    out.dtype = x.dtype
+    lowest = _limit("Max", x, finite=True)
+    if exclusive:
+        out = _moved(ctx, out, at, 1, count, lowest)
+    reach = 1
+    while reach < count:
+        earlier = _moved(ctx, out, at, reach, count, lowest)
+        larger, smaller = (binary(ctx, k, out, earlier) for k in ("MAXIMUM", "MINIMUM"))
+        share = unary(ctx, "LOG1P", unary(ctx, "EXP", binary(ctx, "SUB", smaller, larger)))
+        same = ctx.op("BinaryOp", smaller, larger, opType="EQUAL")  # infinities of one sign leave no difference
+        share = select(ctx, same, ctx.const_like(math.log(2), x), share)
+        share.dtype = x.dtype
+        out = binary(ctx, "ADD", larger, share)
+        reach *= 2
+    return ctx.op("Reverse", out, ctx.const([at])) if reverse else out
+
+
+def _moved(ctx: Context, x: Value, axis: int, by: int, count: int, filled: float) -> Value:
+    """Along the axis by some places, ``filled`` in front."""
+    rank = ctx.rank(x) or 0
+    borders = [[by if i == axis else 0, 0] for i in range(rank)]
+    kept = cut(ctx, x, [(axis, 0, max(count - by, 0), 1)])
+    out = ctx.op(
+        "Padding", kept, ctx.const(np.asarray(borders).reshape(-1)), ctx.const_like(filled, x), mode="CONSTANT"
+    )
+    out.dtype = x.dtype
+    return out
 
 
 _SEGMENTS = {

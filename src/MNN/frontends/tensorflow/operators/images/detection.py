@@ -35,12 +35,21 @@ def suppression_padded(ctx: Context, node: TfNode) -> list[Value]:
 
 @tf_op("NonMaxSuppressionV5")
 def suppression_soft(ctx: Context, node: TfNode) -> list[Value]:
+    """With a sigma, scores of boxes that overlap better ones are lowered, and none is dropped for that."""
     sigma = ctx.constant(node.input(5))
-    if sigma is None or float(sigma.reshape(-1)[0]) != 0:
-        raise node.unsupported("soft suppression (soft_nms_sigma)", "use a sigma of 0")
-    found = ctx.op("NonMaxSuppressionV2", *node.tensors(0, 5))
+    if sigma is None:
+        raise node.unsupported("a soft_nms_sigma that is not constant", "use a constant")
+    if float(sigma.reshape(-1)[0]) == 0:
+        found = ctx.op("NonMaxSuppressionV2", *node.tensors(0, 5))
+        scores = ctx.op("GatherV2", node.input(1), found, ctx.const(0, DType.I32))
+    else:
+        boxes, given, most, _, least, lowering = node.tensors(0, 6)
+        found, scores = ctx.emit(
+            "SoftSuppression", [boxes, given, most, ctx.const(np.inf, DType.F32), least, lowering], 2
+        )
+        found.dtype = DType.I32
+    scores.dtype = node.input(1).dtype
     count = ctx.op("Size", found)
-    scores = ctx.op("GatherV2", node.input(1), found, ctx.const(0, DType.I32))
     if node.bool_attr("pad_to_max_output_size", False):
         found, scores = (_filled(ctx, v, count, node.input(2)) for v in (found, scores))
     return [found, scores, count]
