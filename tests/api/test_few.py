@@ -24,7 +24,7 @@ UNARY = ("abs", "negative", "square", "sign", "floor", "ceil", "round", "sqrt", 
 BINARY = ("add", "subtract", "multiply", "divide", "floordiv", "floormod", "mod", "pow", "minimum", "maximum", "atan2",
           "squared_difference", "equal", "not_equal", "greater", "greater_equal", "less", "less_equal")  # fmt: skip
 REDUCING = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "reduce_any", "reduce_all")
-TOOLS = {"Array", "constant", "limited", "run", "silently", "spread"}
+TOOLS = {"Array", "CLIP", "constant", "limit", "limited", "run", "silently", "spread"}
 """What is no function of Vars."""
 Case = Callable[["Drawn"], Any]
 
@@ -148,7 +148,8 @@ def _answer(case: Case, seed: int) -> Any:
 @pytest.mark.parametrize("name", CASES)
 def test_as_operators(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = [_answer(CASES[name], seed) for seed in range(40)]
-    monkeypatch.setattr(few, "FEW", -1)  # every constant has a node
+    monkeypatch.setattr(few, "FEW", -1)
+    monkeypatch.setattr(few, "ALONE", -1)  # every constant has a node
     for function in set(few.__all__) - TOOLS:
         if callable(getattr(few, function)):
             monkeypatch.setattr(few, function, lambda *_: None)

@@ -28,6 +28,7 @@ Case = tuple[Any, Array, bool]
 def small_arrays_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops are what is tested, also where numpy would be asked at once."""
     monkeypatch.setattr(few, "FEW", -1)
+    monkeypatch.setattr(few, "ALONE", -1)
     monkeypatch.setattr(few, "MANY", -1)
 
 

@@ -16,6 +16,7 @@ from MNN.expr.arrays import direct, few
 from MNN.expr.fused import Deferred, function_of, is_function
 from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.node import Expr, UnwrittenError
+from MNN.expr.output import KINDS
 from MNN.expr.types import NCHW, NHWC, data_format, promote, storable
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
@@ -110,6 +111,9 @@ def _computed(op: str, operands: Sequence[Var | None], outputs: int, attrs: dict
         if v is None:
             given.append(None)
             continue
+        if (alone := v._few) is not None:
+            given.append(alone)
+            continue
         expr = v._expr
         if expr.op != "Const":
             if expr.sources:
@@ -130,7 +134,7 @@ def _kept(array: np.ndarray, layout: data_format) -> Var:
     kind = DType.of(array)
     if (own := storable(kind)) is not kind:
         array = array.astype(own.numpy)
-    return Var(Expr.leaf("Const", own, array.shape, array), 0, layout)
+    return few.constant(array, own, layout)
 
 
 def _deferred(op: str, operands: Sequence[Var | None], attrs: dict[str, Any]) -> Expr | None:
@@ -140,12 +144,18 @@ def _deferred(op: str, operands: Sequence[Var | None], attrs: dict[str, Any]) ->
     shape: tuple[int, ...] = ()
     borrowed = False
     for v in operands:
-        if v is None or (expr := v._expr).op != "Const":
+        if v is None:
             return None
-        present: Deferred | np.ndarray | None = expr._deferred
-        if present is None and (present := expr._held) is None:
-            return None
-        kind, own = expr.leaf_type
+        present: Deferred | np.ndarray | None = v._few
+        if isinstance(present, np.ndarray):  # which stays without a node
+            kind, own = KINDS[present.dtype], present.shape
+        else:
+            if (expr := v._expr).op != "Const":
+                return None
+            if (present := expr._deferred) is None and (present := expr._held) is None:
+                return None
+            kind, own = expr.leaf_type
+            borrowed = borrowed or expr.borrowed
         given.append(present)
         kinds.append(kind)
         if own != shape and own:
@@ -153,8 +163,6 @@ def _deferred(op: str, operands: Sequence[Var | None], attrs: dict[str, Any]) ->
                 shape = np.broadcast_shapes(shape, own) if shape else own
             except ValueError:
                 return None  # the operator tells of it
-        if expr.borrowed:
-            borrowed = True
     function = function_of(op, attrs, tuple(kinds))
     if function is None:
         return None

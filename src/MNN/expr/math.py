@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
-from MNN.expr.arrays import direct, few
+from MNN.expr.arrays import direct, few, places
 from MNN.expr.build import (
     apply,
     binary,
@@ -65,6 +65,13 @@ PREPARED: dict[str, Callable[..., Var]] = {
     **{name: comparing(op) for name, op in _COMPARING.items()},
 }
 """Functions of this module by name, prepared for constants of few numbers."""
+
+
+def _told(entries: places.Entries) -> None:
+    PREPARED.update({name: entries[usual] for name, usual in PREPARED.items() if usual in entries})
+
+
+places.follow(_told)
 
 
 def abs(x: ArrayLike) -> Var:

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
 from MNN.expr import build, indexing, math, products, reducing, shaping
-from MNN.expr.arrays import direct, few
+from MNN.expr.arrays import direct, few, places
 from MNN.expr.arrays.options import check_sorting, into
 from MNN.expr.node import Expr
 from MNN.expr.types import Axes, ElementType, Index, Ints, VarOrNumber, data_format, dtype, dtype_of
@@ -325,6 +325,16 @@ def install() -> None:
             declared = getattr(Var, name)
             method.__qualname__, method.__doc__ = declared.__qualname__, declared.__doc__
             setattr(Var, name, method)
+    places.offer(Var.__getitem__, "part")
+    places.offer(Var.__array__, "shared")
+    places.follow(_told)
+
+
+def _told(entries: places.Entries) -> None:
+    for name in (*vars(Var), "__array__"):
+        usual = getattr(Var, name)
+        if callable(usual) and not isinstance(usual, type) and usual in entries:
+            setattr(Var, name, places.method(entries[usual]))
 
 
 __all__ = ["install"]

@@ -16,7 +16,7 @@ from MNN.expr.types import Ints, data_format, dtype, public
 from MNN.ir.dtype import DType
 
 _MAKING = threading.Lock()
-_KINDS = {kind.numpy: kind for kind in (DType.F32, DType.F64, DType.I32, DType.I64)}
+KINDS = {kind.numpy: kind for kind in (DType.F32, DType.F64, DType.I32, DType.I64)}
 """Element types of numbers that a Var may be alone."""
 
 
@@ -35,7 +35,7 @@ class Output:
 
     __slots__ = ("_few", "_index", "_layout", "_node", "_unconverted")
     _few: np.ndarray | None
-    """The numbers of a constant without a node; at most ``few.FEW``, of an element type of ``_KINDS``."""
+    """The numbers of a constant without a node; at most ``few.ALONE``, of an element type of ``KINDS``."""
 
     def __init__(self, expr: Expr, index: int, layout: data_format) -> None:
         self._node, self._index, self._layout, self._few = expr, index, layout, None
@@ -46,7 +46,7 @@ class Output:
             with _MAKING:
                 few = self._few
                 if few is not None:
-                    self._node = Expr.leaf("Const", _KINDS[few.dtype], few.shape, few)
+                    self._node = Expr.leaf("Const", KINDS[few.dtype], few.shape, few)
                     self._few = None
         return self._node
 
@@ -60,7 +60,7 @@ class Output:
     def _kind(self) -> DType:
         few = self._few
         if few is not None:
-            return _KINDS[few.dtype]
+            return KINDS[few.dtype]
         expr = self._expr
         return expr.leaf_type[0] if expr.op == "Const" else expr.types()[self._index][0]
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import build, math, shaping
+from MNN.expr.arrays import places
 from MNN.expr.arrays.options import into
 from MNN.expr.var import Var
 
@@ -42,6 +43,12 @@ def elementwise(function: Callable[..., Var], name: str = "") -> Elementwise:
 
 
 def _of_one(function: Callable[..., Var], name: str) -> Callable[..., Var]:
+    def told(entries: places.Entries) -> None:
+        nonlocal function
+        function = entries.get(function, function)
+
+    places.follow(told)
+
     def call(x: ArrayLike, *, out: Var | None = None, where: ArrayLike = True) -> Var:
         if out is None and where is True:
             return function(x)
@@ -51,6 +58,12 @@ def _of_one(function: Callable[..., Var], name: str) -> Callable[..., Var]:
 
 
 def _of_two(function: Callable[..., Var], name: str) -> Callable[..., Var]:
+    def told(entries: places.Entries) -> None:
+        nonlocal function
+        function = entries.get(function, function)
+
+    places.follow(told)
+
     def call(x: ArrayLike, y: ArrayLike, *, out: Var | None = None, where: ArrayLike = True) -> Var:
         if out is None and where is True:
             return function(x, y)

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from MNN.expr.arrays import places
 from MNN.expr.arrays.few import (
+    ALONE,
     COMPARING,
     FEW,
     MISFITS,
@@ -22,6 +24,7 @@ from MNN.expr.arrays.few import (
     UNARY,
     Array,
     constant,
+    limit,
     limited,
     run,
     silently,
@@ -33,6 +36,7 @@ from MNN.expr.var import Var
 from MNN.ir.dtype import DType
 
 _add: Any = np.add.reduce
+_count, _settled = places.count, places.SETTLED
 _new: Any = object.__new__
 _F32, _F64, _I32 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int32)
 _INT, _FLOAT = DType.I32, dtype.float
@@ -66,7 +70,7 @@ def scalar(number: Any) -> Array | None:
 
 def _made(found: Any, like: Any) -> Var:
     """A Var of a result in the element type and layout of another."""
-    if type(found) is Array and found.size <= FEW:
+    if type(found) is Array and found.size <= ALONE:
         made: Var = _new(Var)
         made._few, made._layout, made._index, made._unconverted = found, like._layout, 0, None
         return made
@@ -79,18 +83,20 @@ def pairwise(op: str, slow: Pairwise, reverse: bool = False) -> Pairwise:
 
     It is what formulas are made of: nothing in it is a call that need not be one."""
     function = OF_NUMBERS.get(op) or OF_FLOATS[op]
-    of_floats = op in OF_FLOATS
+    of_floats, most = op in OF_FLOATS, limit(op)
 
     def apply(x: Any, y: Any) -> Var:
+        if _count() == _settled:
+            places.settle()
         if type(x) is not Var or SETTINGS.lazy:
             return slow(x, y)
         a = x._few
-        if a is None:
+        if a is None or a.size > most:
             return slow(x, y)
         kind = a.dtype
         if type(y) is Var:
             b = y._few
-            if b is None or x._layout is not y._layout:
+            if b is None or b.size > most or x._layout is not y._layout:
                 return slow(x, y)
             if kind is not b.dtype or (of_floats and kind is not _F32 and kind is not _F64):
                 return slow(x, y)
@@ -103,7 +109,7 @@ def pairwise(op: str, slow: Pairwise, reverse: bool = False) -> Pairwise:
                 found = silently(function, a, b)
         except MISFITS:
             return slow(x, y)
-        if type(found) is Array and found.size <= FEW:
+        if type(found) is Array and found.size <= ALONE:
             made: Var = _new(Var)
             made._few, made._layout, made._index, made._unconverted = found, x._layout, 0, None
             return made
@@ -111,11 +117,13 @@ def pairwise(op: str, slow: Pairwise, reverse: bool = False) -> Pairwise:
 
     def swapped(y: Any, x: Any) -> Var:
         a, b = scalar(x), y._few
-        if a is None or b is None or b.dtype is not _F32 or SETTINGS.lazy:
+        if a is None or b is None or b.size > most or b.dtype is not _F32 or SETTINGS.lazy:
             return slow(x, y)
         return _made(silently(function, a, b), y)
 
-    return swapped if reverse else apply
+    made = swapped if reverse else apply
+    places.offer(made, "pairwise", op, reverse)
+    return made
 
 
 def comparing(op: str, slow: Pairwise) -> Pairwise:
@@ -123,6 +131,8 @@ def comparing(op: str, slow: Pairwise) -> Pairwise:
     function = COMPARING[op]
 
     def apply(x: Any, y: Any) -> Var:
+        if _count() == _settled:
+            places.settle()
         if type(x) is not Var or (a := x._few) is None or SETTINGS.lazy:
             return slow(x, y)
         if type(y) is Var:
@@ -138,23 +148,26 @@ def comparing(op: str, slow: Pairwise) -> Pairwise:
                 found = silently(function, a, b)
         except MISFITS:
             return slow(x, y)
-        if type(found) is Array and found.size <= FEW:
+        if type(found) is Array and found.size <= ALONE:
             made: Var = _new(Var)
             made._few, made._layout, made._index, made._unconverted = found.astype(_I32), x._layout, 0, None
             return made
         return constant(found.astype(_I32), _INT, x._layout)
 
+    places.offer(apply, "comparing", op)
     return apply
 
 
 def each(op: str, slow: Each) -> Each:
     """The operator ``op`` of each number, of floats."""
-    function = UNARY[op]
+    function, most = UNARY[op], limit(op)
 
     def apply(x: Any) -> Var:
+        if _count() == _settled:
+            places.settle()
         if type(x) is Var:
             a = x._few
-            if a is not None and not SETTINGS.lazy and ((kind := a.dtype) is _F32 or kind is _F64):
+            if a is not None and a.size <= most and not SETTINGS.lazy and ((kind := a.dtype) is _F32 or kind is _F64):
                 try:
                     found = run(function, a)
                 except RuntimeError:
@@ -166,6 +179,7 @@ def each(op: str, slow: Each) -> Each:
                 return made
         return slow(x)
 
+    places.offer(apply, "each", op)
     return apply
 
 
@@ -267,7 +281,7 @@ def product(x: Any, y: Any, most: float) -> Any:
     if not 0 < a.size * b.size <= most or a.ndim > 2 or b.ndim > 2 or not a.ndim or not b.ndim:
         return None
     try:
-        found = a.dot(b)  # which tells of no infinities, as matmul() does, and is there sooner
+        found = silently(a.dot, b)  # which is there sooner than matmul()
     except MISFITS:
         return None
     return _made(found, x) if type(found) is Array else found.item()
@@ -279,7 +293,7 @@ def chosen(condition: Any, x: Any, y: Any) -> Var | None:
         return None
     c = condition._few
     like = x if type(x) is Var else y
-    if c is None or type(like) is not Var or c.dtype.kind == "f":
+    if c is None or c.size > FEW or type(like) is not Var or c.dtype.kind == "f":
         return None
     a = x._few if type(x) is Var else scalar(x)
     b = y._few if type(y) is Var else scalar(y)
@@ -338,6 +352,18 @@ def part(x: Any, key: object) -> Any:
         return None
     return _made(found.copy(), x) if type(found) is Array else found.item()
 
+
+for _usual in (chosen, clipped, joined, moved, product):
+    places.offer(_usual, _usual.__name__)
+
+
+def _told(entries: places.Entries) -> None:
+    for usual, entry in entries.items():
+        if globals().get(usual.__name__) is usual:
+            globals()[usual.__name__] = entry
+
+
+places.follow(_told)
 
 __all__ = [
     "chosen", "clipped", "comparing", "each", "fold", "joined", "mean", "moved", "ordered", "pairwise", "part",

@@ -20,9 +20,9 @@ from MNN.expr.var import Var
 from MNN.ir.dtype import DType
 
 FEW = 1 << 14
-"""Numbers up to which numpy is asked, function by function."""
-_IN_PAIRS = 8
-"""Times as many that it is asked for sums over everything."""
+"""Numbers up to which numpy is asked for functions that take longer than memory does."""
+ALONE = 1 << 18
+"""Numbers up to which it is asked for the others, and up to which a constant is without a node."""
 MANY = 1 << 21
 """Numbers up to which it is asked for extremes, which it finds as fast as the caches give them."""
 _FLOATS = (DType.F32, DType.F64)
@@ -94,6 +94,8 @@ REDUCING: dict[str, Function] = {
     "SUM": np.add.reduce, "PROD": np.multiply.reduce, "MAXIMUM": np.maximum.reduce, "MINIMUM": np.minimum.reduce,
 }  # fmt: skip
 _EXTREMES = ("MAXIMUM", "MINIMUM")
+_LIGHT = {*OF_NUMBERS, *COMPARING, "REALDIV", "ABS", "NEG", "FLOOR", "CEIL", "SQUARE", "RECIPROCAL"}
+"""What numpy computes as fast as the caches give it numbers."""
 _PLACES = (int, slice)
 
 
@@ -101,7 +103,7 @@ def constant(found: Any, kind: DType, layout: data_format) -> Var:
     """A Var of a result, made without the calls that constructors are: they are a third of what an addition costs."""
     array = found if type(found) is Array else np.asarray(found, kind.numpy)
     made: Var = _new(Var)
-    if array.size <= FEW and kind in _NUMBERS:
+    if array.size <= ALONE and kind in _NUMBERS:
         made._few, made._layout, made._index, made._unconverted = array, layout, 0, None
         return made
     expr = _new(Expr)
@@ -126,10 +128,15 @@ def _both(a: Var, b: Var) -> data_format | None:
     return a._layout if a._layout is b._layout else None
 
 
-def _pair(x: Var, y: Var) -> tuple[Array, Array] | None:
-    """The numbers of two constants that have one element type and layout, and few of them."""
+def limit(op: str) -> int:
+    """Numbers up to which numpy is asked for an operator on each."""
+    return ALONE if op in _LIGHT else FEW
+
+
+def _pair(x: Var, y: Var, most: int) -> tuple[Array, Array] | None:
+    """The numbers of two constants that have one element type and layout, at most so many of each."""
     a, b = _held(x), _held(y)
-    if a is None or b is None or a.size > FEW or b.size > FEW or x._layout is not y._layout or x._kind is not y._kind:
+    if a is None or b is None or a.size > most or b.size > most or x._layout is not y._layout or x._kind is not y._kind:
         return None
     return a, b
 
@@ -137,7 +144,7 @@ def _pair(x: Var, y: Var) -> tuple[Array, Array] | None:
 def unary(op: str, x: Var) -> Var | None:
     """A function of each number, of floats."""
     array, function = _held(x), UNARY.get(op)
-    if function is None or array is None or array.size > FEW:
+    if function is None or array is None or array.size > limit(op):
         return None
     kind = x._kind
     return constant(silently(function, array), kind, x._layout) if kind in _FLOATS else None
@@ -145,7 +152,7 @@ def unary(op: str, x: Var) -> Var | None:
 
 def binary(op: str, x: Var, y: Var) -> Var | None:
     """A function of pairs of numbers, which broadcast."""
-    pair = _pair(x, y)
+    pair = _pair(x, y, limit(op))
     if pair is None:
         return None
     kind = x._kind
@@ -161,20 +168,29 @@ def binary(op: str, x: Var, y: Var) -> Var | None:
 def clipped(x: Var, low: float, high: float) -> Var | None:
     """Numbers limited to an interval."""
     array = _held(x)
-    if array is None or array.size > FEW or x._kind is not DType.F32:
+    if array is None or array.size > ALONE or x._kind is not DType.F32:
         return None
     found = silently(limited, array, np.float32(low), np.float32(high))
     return constant(found, DType.F32, x._layout)
 
 
+def _clip() -> Function:
+    core: Any = getattr(np, "_core", None) or getattr(np, "core", None)
+    found: Function = core.umath.clip  # what numpy.clip() calls
+    return found
+
+
 def limited(array: Array, low: Any, high: Any) -> Any:
-    found = np.maximum(array, low)
-    return np.minimum(found, high, out=found) if type(found) is Array else np.minimum(found, high)
+    """Numbers within bounds of their element type."""
+    return CLIP(array, low, high)
+
+
+CLIP = _clip()
 
 
 def compare(op: str, x: Var, y: Var) -> Var | None:
     """A comparison of pairs of numbers, which broadcast: 0 and 1, as ``int``."""
-    pair, function = _pair(x, y), COMPARING.get(op)
+    pair, function = _pair(x, y, ALONE), COMPARING.get(op)
     if pair is None or function is None:
         return None
     try:
@@ -196,18 +212,12 @@ def select(condition: Var, x: Var, y: Var) -> Var | None:
         return None
 
 
-def _in_pairs(array: Array, axes: Sequence[int]) -> bool:
-    """Whether numpy adds up all numbers, and with that in pairs: exactly, and up to some more of them as fast as
-    kernels, which have to be found first."""
-    return not axes and array.size <= _IN_PAIRS * FEW
-
-
 def reduce(operation: str, x: Var, axes: Sequence[int], keepdims: bool) -> Var | None:
     """A sum, product, mean or extreme over axes, all of them where none is named."""
     array = _held(x)
     if array is None or not array.size or not array.ndim:
         return None
-    if array.size > (MANY if operation in _EXTREMES else FEW) and not _in_pairs(array, axes):
+    if array.size > (MANY if operation in _EXTREMES else ALONE):
         return None
     kind = x._kind
     mean = operation == "MEAN"
@@ -230,7 +240,7 @@ def variance(x: Var, axes: Sequence[int], keepdims: bool, less: int) -> Var | No
     if array is None or not array.size or not array.ndim:
         return None
     kind = x._kind
-    if kind not in _FLOATS or (array.size > FEW and not _in_pairs(array, axes)):
+    if kind not in _FLOATS or array.size > ALONE:
         return None
     over = None if not axes else tuple(axes)
     try:
@@ -325,7 +335,7 @@ def moved(x: Var, order: Sequence[int]) -> Var | None:
 
 
 __all__ = [
-    "COMPARING", "FEW", "MANY", "MISFITS", "OF_FLOATS", "OF_NUMBERS", "REDUCING", "UNARY", "Array", "binary", "clipped",
-    "compare", "constant", "joined", "limited", "moved", "part", "position", "product", "reduce", "run", "running_sum",
-    "select", "silently", "spread", "unary", "variance",
+    "ALONE", "CLIP", "COMPARING", "FEW", "MANY", "MISFITS", "OF_FLOATS", "OF_NUMBERS", "REDUCING", "UNARY", "Array",
+    "binary", "clipped", "compare", "constant", "joined", "limit", "limited", "moved", "part", "position", "product",
+    "reduce", "run", "running_sum", "select", "silently", "spread", "unary", "variance",
 ]  # fmt: skip

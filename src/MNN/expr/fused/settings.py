@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from MNN.runtime.config import Config
+
+LAZY = array.array("q", [0])
+"""Whether expressions of constants are kept as expressions, for generated code."""
 
 
 @dataclass
@@ -19,6 +23,11 @@ class Settings:
     precision: str = "normal"
     lazy: bool = False
     """Keep expressions of constants as expressions instead of computing them at once."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        if name == "lazy":
+            LAZY[0] = bool(value)
 
     def config(self) -> Config:
         return Config(threads=self.threads, precision=self.precision)
@@ -37,4 +46,4 @@ def lazily() -> Iterator[None]:
         SETTINGS.lazy = before
 
 
-__all__ = ["SETTINGS", "Settings", "lazily"]
+__all__ = ["LAZY", "SETTINGS", "Settings", "lazily"]
