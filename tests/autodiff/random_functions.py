@@ -58,8 +58,9 @@ def broadcast(r: Draw) -> Made:
         x, y = r.tensor(*parts[0], low=0.5), r.tensor(*parts[1], low=0.5)
     if kind == "where":
         return lambda a, b: torch.where(a > b, a * b, b - a), [x, y]
-    if kind == "clamp":  # not at whole numbers: of limits themselves torch's clamp has a gradient, its relu6 has none
-        return lambda a, b: torch.clamp(a, -1.3, 1.3) * b, [x, y]
+    if kind == "clamp":  # limits themselves are drawn too
+        low, high = r.choice([-1.3, -1.0, 0.0]), r.choice([1.0, 1.3])
+        return lambda a, b: torch.clamp(a, low, high) * b, [x, y]
     return lambda a, b: getattr(torch, kind)(a, b), [x, y]
 
 

@@ -1,7 +1,8 @@
 """Derivatives of scalar programs, symbolically: a program to one that gives its gradient.
 
 Conventions where a function has no derivative: ``abs`` has 0 at 0; ``max`` and ``min`` of two variables give each half
-where both are equal, of a variable and a constant nothing (as torch's relu and relu6); rounding has 0 everywhere.
+where both are equal, of a variable and a constant nothing (as torch's relu and relu6), of a constant and a variable, in
+this order, the variable all (as its clamp); rounding has 0 everywhere.
 A branch that ``select`` did not take gives exactly nothing, also where its derivative is infinite or NaN.
 The logistic function ``1 / (1 + exp(-x))`` is one step on the way back: its parts have the derivatives 0 and infinity
 where the exponential overflows.
@@ -135,14 +136,20 @@ def _power(d: D, g: int, x: int, y: int, out: int) -> Pair:
 
 
 def _angle(d: D, g: int, y: int, x: int, out: int) -> Pair:
-    share = d.div(g, d("add", d("mul", x, x), d("mul", y, y)))
+    """Nothing where both are 0, or so small that their squares are."""
+    square = d("add", d("mul", x, x), d("mul", y, y))
+    zero = d.like(0.0, square)
+    share = d.div(d("select", d("eq", square, zero), zero, g), square)
     return d.mul(share, x), d.neg(d.mul(share, y))
 
 
 def _extreme(compare: str) -> Callable[[D, int, int, int, int], Pair]:
     def rule(d: D, g: int, x: int, y: int, out: int) -> Pair:
         zero = d.like(0.0, g)
-        if d.instr(x).op == "const" or d.instr(y).op == "const":
+        if d.instr(x).op == "const":
+            below = d(compare, x, y)
+            return d("select", below, g, zero), d("select", below, zero, g)
+        if d.instr(y).op == "const":
             return d("select", d(compare, x, y), g, zero), d("select", d(compare, y, x), g, zero)
         half = d("select", d("eq", x, y), d.mul(g, d.like(0.5, g)), zero)
         return d("select", d(compare, x, y), g, half), d("select", d(compare, y, x), g, half)

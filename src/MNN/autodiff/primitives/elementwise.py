@@ -96,7 +96,12 @@ def _never_negative(terms: p.Map) -> bool:
         return same or (
             first.op == second.op == "arg" and terms.inputs[_number(first)] is terms.inputs[_number(second)]
         )
-    return last.op == "abs" or (last.op == "pow" and code[last.args[0]].op == "abs")
+    if last.op == "pow":
+        last = code[last.args[0]]
+    if last.op == "arg":  # sizes that another map has made
+        maker = terms.inputs[_number(last)].producer
+        return isinstance(maker, p.Map) and maker.body.code[maker.body.outputs[0]].op == "abs"
+    return last.op == "abs"
 
 
 def _number(instr: Instr) -> int:

@@ -27,10 +27,21 @@ def select(ctx: GraphBuilder, condition: Value, x: Value, y: Value) -> Value:
     return ctx.op("Select", condition, x, y)
 
 
-def clamp(ctx: GraphBuilder, x: Value, low: float, high: float) -> Value:
-    out = ctx.op("ReLU6", x, minValue=low, maxValue=high)
+def clamp(ctx: GraphBuilder, x: Value, low: float, high: float, slope_at_bounds: float = 0.0) -> Value:
+    """``x`` limited to an interval, the ends of which may be infinite; its derivative at these is 0 or 1."""
+    more = {"slopeAtBounds": slope_at_bounds} if slope_at_bounds else {}
+    out = ctx.op("ReLU6", x, minValue=low, maxValue=high, **more)
     out.dtype, out.shape = x.dtype, x.shape
     return out
+
+
+def log1p_exp(ctx: GraphBuilder, x: Value) -> Value:
+    """``max(x, 0) + log1p(exp(-|x|))``, which neither overflows nor loses small results; of 0 as of numbers above, so
+    that all derivatives there are right."""
+    zero = ctx.const_like(0, x)
+    above = ctx.op("BinaryOp", x, zero, opType="GREATER_EQUAL")
+    tail = unary(ctx, "LOG1P", unary(ctx, "EXP", select(ctx, above, unary(ctx, "NEG", x), x)))
+    return binary(ctx, "ADD", select(ctx, above, x, zero), tail)
 
 
 def insert_axis(ctx: GraphBuilder, x: Value, axis: int) -> Value:

@@ -259,13 +259,15 @@ class Builder:
         """A scalar constant of ``x``'s dtype."""
         return self.const(number, x.dtype)
 
-    def clamp(self, x: Tensor, low: float | int | None, high: float | int | None) -> Tensor:
-        """``min(max(x, low), high)``; None leaves a side open."""
+    def clamp(self, x: Tensor, low: float | None, high: float | None, slope_at_bounds: bool = False) -> Tensor:
+        """``min(max(x, low), high)``; None leaves a side open. ``slope_at_bounds``: see :mod:`MNN.autodiff.scalars`."""
 
         def body(b: BodyBuilder, a: int) -> int:
-            if low is not None:
-                a = b("max", a, b.const(low, b.dtype(a)))
-            return a if high is None else b("min", a, b.const(high, b.dtype(a)))
+            for kind, bound in (("max", low), ("min", high)):
+                if bound is not None:
+                    number = b.const(bound, b.dtype(a))
+                    a = b(kind, number, a) if slope_at_bounds else b(kind, a, number)
+            return a
 
         return x if low is None and high is None else self.map(body, x)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from MNN.ir.graph import Node
@@ -37,19 +38,21 @@ class ReLU(Operator):
 
 @register("ReLU6")
 class ReLU6(Operator):
-    """``x`` clamped to ``[minValue, maxValue]``."""
+    """``x`` clamped to ``[minValue, maxValue]``, which may be infinite. Its derivative at these is ``slopeAtBounds``:
+    1 where a function clamps, 0 for an activation."""
 
     elementwise = True
     keeps_shape = True
     repeats = True
-    attributes = {"minValue": 0.0, "maxValue": 6.0}
+    attributes = {"minValue": 0.0, "maxValue": 6.0, "slopeAtBounds": 0.0}
 
     def bounds(self, node: Node) -> tuple[float, float]:
         return self.float_attr(node, "minValue"), self.float_attr(node, "maxValue")
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
-        x = operand(b, inputs, 0)
-        return [b.clamp(x, self.float_attr(node, "minValue"), self.float_attr(node, "maxValue"))]
+        x, (low, high) = operand(b, inputs, 0), self.bounds(node)
+        bounds = (None if low == -math.inf else low, None if high == math.inf else high)
+        return [b.clamp(x, *bounds, slope_at_bounds=self.float_attr(node, "slopeAtBounds") != 0)]
 
 
 @register("PReLU")

@@ -85,7 +85,7 @@ def clip(ctx: KerasContext, node: KerasNode) -> Value:
     x = node.input(0)
     low, high = (node.argument(i, k, node.config.get(k)) for i, k in ((1, "x_min"), (2, "x_max")))
     if all(isinstance(v, int | float) for v in (low, high)) and (x.dtype is None or x.dtype.is_float):
-        return clamp(ctx, x, float(low), float(high))
+        return clamp(ctx, x, float(low), float(high), slope_at_bounds=1.0)
     return paired(ctx, "Minimum", paired(ctx, "Maximum", x, low), high)
 
 

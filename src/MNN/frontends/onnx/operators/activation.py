@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.frontends.common.expressions import binary, clamp, select, unary
+from MNN.frontends.common.expressions import binary, clamp, log1p_exp, select, unary
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.registry import onnx_op
@@ -99,22 +99,14 @@ def swish(ctx: Context, node: OnnxNode) -> Value:
     return binary(ctx, "MUL", x, unary(ctx, "SIGMOID", binary(ctx, "MUL", x, alpha)))
 
 
-def softplus_of(ctx: Context, x: Value) -> Value:
-    """``max(x, 0) + log1p(exp(-|x|))``, which neither overflows nor loses small results; of 0 as of numbers above, so
-    that the slope there is a half."""
-    above = ctx.op("BinaryOp", x, ctx.const_like(0, x), opType="GREATER_EQUAL")
-    tail = unary(ctx, "LOG1P", unary(ctx, "EXP", select(ctx, above, unary(ctx, "NEG", x), x)))
-    return binary(ctx, "ADD", select(ctx, above, x, ctx.const_like(0, x)), tail)
-
-
 @onnx_op("Softplus")
 def softplus(ctx: Context, node: OnnxNode) -> Value:
-    return softplus_of(ctx, node.input(0))
+    return log1p_exp(ctx, node.input(0))
 
 
 @onnx_op("Mish")
 def mish(ctx: Context, node: OnnxNode) -> Value:
-    return binary(ctx, "MUL", node.input(0), unary(ctx, "TANH", softplus_of(ctx, node.input(0))))
+    return binary(ctx, "MUL", node.input(0), unary(ctx, "TANH", log1p_exp(ctx, node.input(0))))
 
 
 @onnx_op("Softsign")

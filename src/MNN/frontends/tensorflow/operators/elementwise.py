@@ -120,7 +120,8 @@ def clip_by_value(ctx: Context, node: TfNode) -> Value:
     x, low, high = node.tensors(0, 3)
     limits = [ctx.constant(v) for v in (low, high)]
     if x.dtype is DType.F32 and all(v is not None and v.size == 1 for v in limits):
-        return clamp(ctx, x, *(float(v.reshape(-1)[0]) for v in limits if v is not None))
+        least, most = (float(v.reshape(-1)[0]) for v in limits if v is not None)
+        return clamp(ctx, x, least, most, slope_at_bounds=1.0)
     return ctx.op("BinaryOp", ctx.op("BinaryOp", x, high, opType="MINIMUM"), low, opType="MAXIMUM")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from MNN.frontends.common.expressions import log1p_exp
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Scalar
 from MNN.frontends.torch.registry import aten
@@ -47,16 +48,17 @@ def prelu(ctx: TorchBuilder, x: Value, weight: Value) -> Value:
         return ctx.op("PReLU", x, ctx.const(numbers.reshape(-1)), slopeCount=int(numbers.size))
     if rank is not None and rank > 2 and ctx.rank(weight) == 1:
         weight = ctx.op("Reshape", weight, ctx.const([-1, *[1] * (rank - 2)]))
-    positive, negative = ctx.op("ReLU", x), ctx.op("BinaryOp", x, ctx.const_like(0, x), opType="MINIMUM")
-    return ctx.op("BinaryOp", positive, ctx.op("BinaryOp", negative, weight, opType="MUL"), opType="ADD")
+    positive = ctx.op("BinaryOp", x, ctx.const_like(0, x), opType="GREATER")
+    return ctx.op("Select", positive, x, ctx.op("BinaryOp", x, weight, opType="MUL"))
 
 
 @aten("elu")
 def elu(ctx: TorchBuilder, x: Value, alpha: Scalar = 1.0, scale: Scalar = 1.0, input_scale: Scalar = 1.0) -> Value:
     if scale == 1 and input_scale == 1 and isinstance(alpha, (int, float)):
         return ctx.op("ELU", x, alpha=float(alpha))
-    inner = ctx.binary("MUL", ctx.unary("EXPM1", ctx.binary("MUL", x, input_scale)), alpha)
     positive = ctx.op("BinaryOp", x, ctx.const_like(0, x), opType="GREATER")
+    below = ctx.op("Select", positive, ctx.const_like(0, x), x)  # the slope of large ones' exponential is infinite
+    inner = ctx.binary("MUL", ctx.unary("EXPM1", ctx.binary("MUL", below, input_scale)), alpha)
     return ctx.binary("MUL", ctx.op("Select", positive, x, inner), scale)
 
 
@@ -87,7 +89,7 @@ def silu(ctx: TorchBuilder, x: Value) -> Value:
 
 @aten("mish")
 def mish(ctx: TorchBuilder, x: Value) -> Value:
-    return ctx.op("BinaryOp", x, ctx.op("TanH", _log1p_exp(ctx, x)), opType="MUL")
+    return ctx.op("BinaryOp", x, ctx.op("TanH", log1p_exp(ctx, x)), opType="MUL")
 
 
 @aten("gelu")
@@ -106,17 +108,10 @@ def hardswish(ctx: TorchBuilder, x: Value) -> Value:
     return ctx.unary("HARDSWISH", x)
 
 
-def _log1p_exp(ctx: TorchBuilder, x: Value) -> Value:
-    """``max(x, 0) + log1p(exp(-|x|))``, which neither overflows nor loses small results; a maximum and no relu, as the
-    derivative at 0 is that of the maximum, 0.5."""
-    tail = ctx.unary("LOG1P", ctx.unary("EXP", ctx.unary("NEG", ctx.unary("ABS", x))))
-    return ctx.binary("ADD", ctx.binary("MAXIMUM", x, 0), tail)
-
-
 @aten("softplus")
 def softplus(ctx: TorchBuilder, x: Value, beta: Scalar = 1, threshold: Scalar = 20) -> Value:
     scaled = x if beta == 1 else ctx.binary("MUL", x, beta)
-    out = _log1p_exp(ctx, scaled)
+    out = log1p_exp(ctx, scaled)
     out = out if beta == 1 else ctx.binary("REALDIV", out, beta)
     above = ctx.op("BinaryOp", scaled, ctx.const_like(float(threshold), x), opType="GREATER")  # type: ignore[arg-type]
     return out if threshold == 20 else ctx.op("Select", above, x, out)
@@ -124,7 +119,7 @@ def softplus(ctx: TorchBuilder, x: Value, beta: Scalar = 1, threshold: Scalar = 
 
 @aten("log_sigmoid", "log_sigmoid_forward")
 def log_sigmoid(ctx: TorchBuilder, x: Value) -> Value:
-    return ctx.unary("NEG", _log1p_exp(ctx, ctx.unary("NEG", x)))
+    return ctx.unary("NEG", log1p_exp(ctx, ctx.unary("NEG", x)))
 
 
 @aten("softsign")

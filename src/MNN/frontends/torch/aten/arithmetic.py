@@ -146,9 +146,8 @@ def number_of_both(ctx: TorchBuilder, x: Value, y: Value) -> Value:
     left, right = ctx.together(x, y)
     if not ctx.type_of(left).is_float:
         return maximum(ctx, left, right) if largest else minimum(ctx, left, right)
-    both = ctx.op("BinaryOp", left, right, opType="MAXIMUM" if largest else "MINIMUM")
-    given = ctx.op("Select", ctx.op("IsNaN", right), left, both)
-    return ctx.op("Select", ctx.op("IsNaN", left), right, given)
+    first = ctx.op("BinaryOp", left, right, opType="GREATER_EQUAL" if largest else "LESS_EQUAL")
+    return ctx.op("Select", ctx.op("IsNaN", right), left, ctx.op("Select", first, left, right))
 
 
 @aten("atan2", "arctan2")
@@ -160,13 +159,14 @@ def atan2(ctx: TorchBuilder, y: Operand, x: Operand) -> Value:
 @aten("hypot")
 def hypot(ctx: TorchBuilder, x: Value, y: Value) -> Value:
     """Scaled by the larger one, so that squares neither overflow nor vanish."""
-    left, right = (ctx.unary("ABS", v) for v in ctx.together(x, y))
-    largest = ctx.op("BinaryOp", left, right, opType="MAXIMUM")
-    smallest = ctx.op("BinaryOp", left, right, opType="MINIMUM")
-    zero = ctx.op("BinaryOp", largest, ctx.const_like(0, largest), opType="EQUAL")
-    ratio = ctx.op("BinaryOp", smallest, ctx.op("Select", zero, ctx.const_like(1, largest), largest), opType="REALDIV")
+    left, right = ctx.together(x, y)
+    first = ctx.op("BinaryOp", ctx.unary("ABS", left), ctx.unary("ABS", right), opType="GREATER")
+    largest, smallest = ctx.op("Select", first, left, right), ctx.op("Select", first, right, left)
+    size = ctx.unary("ABS", largest)
+    ends = apply(ctx, "logical_or", [ctx.binary("EQUAL", size, 0), ctx.binary("EQUAL", size, math.inf)], {})
+    ratio = ctx.op("BinaryOp", smallest, ctx.op("Select", ends, ctx.const_like(1, size), largest), opType="REALDIV")
     root = ctx.unary("SQRT", ctx.binary("ADD", ctx.unary("SQUARE", ratio), 1))
-    return ctx.op("BinaryOp", largest, root, opType="MUL")
+    return ctx.op("BinaryOp", size, root, opType="MUL")
 
 
 @aten("copysign")
@@ -184,21 +184,25 @@ def copysign(ctx: TorchBuilder, x: Value, y: Operand) -> Value:
 @aten("xlogy")
 def xlogy(ctx: TorchBuilder, x: Operand, y: Operand) -> Value:
     left, right = (ctx.as_float(v) for v in ctx.together(x, y))
-    product = ctx.op("BinaryOp", left, ctx.unary("LOG", right), opType="MUL")
-    zero = ctx.op("BinaryOp", left, ctx.const_like(0, left), opType="EQUAL")
-    clean = ctx.op("Select", zero, ctx.const_like(0, left), product)
-    return ctx.op("Select", ctx.op("IsNaN", right), right, clean)
+    # the logarithm of 1 where it would be infinite or none, but not wherever ``x`` is 0: it is the slope there
+    inside = apply(ctx, "logical_and", [ctx.binary("GREATER", right, 0), ctx.binary("LESS", right, math.inf)], {})
+    odd = apply(ctx, "logical_or", [inside, ctx.op("IsNaN", right)], {})
+    spared = apply(ctx, "logical_and", [ctx.binary("EQUAL", left, 0), apply(ctx, "logical_not", [odd], {})], {})
+    logarithm = ctx.unary("LOG", ctx.op("Select", spared, ctx.const_like(1, right), right))
+    return ctx.op("BinaryOp", left, logarithm, opType="MUL")
 
 
 @aten("logaddexp")
 def logaddexp(ctx: TorchBuilder, x: Value, y: Value) -> Value:
     left, right = ctx.together(x, y)
-    largest = ctx.op("BinaryOp", left, right, opType="MAXIMUM")
-    apart = ctx.unary("NEG", ctx.unary("ABS", ctx.op("BinaryOp", left, right, opType="SUB")))
-    out = ctx.op("BinaryOp", largest, ctx.unary("LOG1P", ctx.unary("EXP", apart)), opType="ADD")
     same = ctx.op("BinaryOp", left, right, opType="EQUAL")  # infinities have no difference
-    twice = ctx.binary("ADD", left, 0.6931471805599453)
-    return ctx.op("Select", same, twice, out)
+    endless = apply(ctx, "logical_and", [same, ctx.binary("EQUAL", ctx.unary("ABS", left), math.inf)], {})
+    first = ctx.op("BinaryOp", left, right, opType="GREATER")
+    largest, smallest = ctx.op("Select", first, left, right), ctx.op("Select", first, right, left)
+    nothing = ctx.const_like(0, left)
+    low, high = (ctx.op("Select", endless, nothing, v) for v in (smallest, largest))
+    tail = ctx.unary("LOG1P", ctx.unary("EXP", ctx.op("BinaryOp", low, high, opType="SUB")))
+    return ctx.op("BinaryOp", largest, tail, opType="ADD")
 
 
 @aten("logaddexp2")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from MNN.frontends.common.expressions import clamp as limited
 from MNN.frontends.torch.builder import Operand, TorchBuilder
 from MNN.frontends.torch.numbers import Number, Scalar
 from MNN.frontends.torch.registry import Handler, apply, aten
@@ -148,12 +151,17 @@ def where(
 def clamp(ctx: TorchBuilder, x: Value, min: Operand | None = None, max: Operand | None = None) -> Value:
     dtype = ctx.common(x, min, max)
     out = ctx.cast(x, dtype)
-    plain = dtype is DType.F32 and all(isinstance(v, (int, float)) and np.isfinite(v) for v in (min, max))
-    if plain and float(min) <= float(max):  # type: ignore[arg-type]
-        return ctx.op("ReLU6", out, minValue=float(min), maxValue=float(max))  # type: ignore[arg-type]
-    for limit, kind in ((min, "MAXIMUM"), (max, "MINIMUM")):
-        if limit is not None:
-            out = ctx.op("BinaryOp", out, ctx.operand(limit, dtype), opType=kind)
+    low, high = -math.inf if min is None else min, math.inf if max is None else max
+    if dtype is DType.F32 and isinstance(low, (int, float)) and isinstance(high, (int, float)) and low <= high:
+        return limited(ctx, out, float(low), float(high), slope_at_bounds=1.0)
+    for limit, kind, beyond in ((min, "MAXIMUM", "LESS"), (max, "MINIMUM", "GREATER")):
+        if limit is None:
+            continue
+        bound = ctx.operand(limit, dtype)
+        if dtype.is_float:  # not the maximum, which shares its slope with the bound where both are equal
+            out = ctx.op("Select", ctx.op("BinaryOp", out, bound, opType=beyond), bound, out)
+        else:
+            out = ctx.op("BinaryOp", out, bound, opType=kind)
     return out
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from MNN.frontends.common.expressions import log1p_exp
 from MNN.frontends.torch.aten.reductions import p_norm, reduced
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Scalar
@@ -28,10 +29,11 @@ def l1_loss(ctx: TorchBuilder, x: Value, y: Value, reduction: int = 1) -> Value:
 
 @aten("smooth_l1_loss")
 def smooth_l1_loss(ctx: TorchBuilder, x: Value, y: Value, reduction: int = 1, beta: float = 1.0) -> Value:
-    apart = ctx.unary("ABS", ctx.binary("SUB", x, y))
+    difference = ctx.binary("SUB", x, y)
+    apart = ctx.unary("ABS", difference)
     if beta == 0:
         return _gathered(ctx, apart, reduction)
-    square = ctx.binary("MUL", ctx.unary("SQUARE", apart), 0.5 / beta)
+    square = ctx.binary("MUL", ctx.unary("SQUARE", difference), 0.5 / beta)
     small = ctx.op("BinaryOp", apart, ctx.const_like(beta, apart), opType="LESS")
     return _gathered(ctx, ctx.op("Select", small, square, ctx.binary("SUB", apart, 0.5 * beta)), reduction)
 
@@ -51,8 +53,7 @@ def binary_cross_entropy_with_logits(
     reduction: int = 1,
 ) -> Value:
     """``(1 - y) x + log(1 + exp(-x))``, the second part weighted where positives count more."""
-    tail = ctx.unary("LOG1P", ctx.unary("EXP", ctx.unary("NEG", ctx.unary("ABS", x))))
-    tail = ctx.binary("ADD", tail, ctx.binary("MAXIMUM", ctx.unary("NEG", x), 0))  # no relu, see ``_log1p_exp``
+    tail = log1p_exp(ctx, ctx.unary("NEG", x))
     rest = ctx.op("BinaryOp", ctx.const_like(1, y), y, opType="SUB")
     if pos_weight is not None:
         more = ctx.op("BinaryOp", ctx.binary("SUB", pos_weight, 1), y, opType="MUL")
@@ -65,10 +66,13 @@ def binary_cross_entropy_with_logits(
 def binary_cross_entropy(
     ctx: TorchBuilder, x: Value, y: Value, weight: Value | None = None, reduction: int = 1
 ) -> Value:
-    """Logarithms are at least -100."""
+    """Logarithms are at least -100; that of 0 is not computed, as its slope times nothing is no number."""
 
     def log(v: Value) -> Value:
-        return ctx.op("BinaryOp", ctx.unary("LOG", v), ctx.const_like(-100, v), opType="MAXIMUM")
+        zero = ctx.binary("EQUAL", v, 0)
+        found = ctx.unary("LOG", ctx.op("Select", zero, ctx.const_like(1, v), v))
+        found = ctx.op("Select", zero, ctx.const_like(-100, v), found)
+        return ctx.op("BinaryOp", found, ctx.const_like(-100, v), opType="MAXIMUM")
 
     rest = ctx.op("BinaryOp", ctx.const_like(1, y), y, opType="SUB")
     other = ctx.op("BinaryOp", ctx.const_like(1, x), x, opType="SUB")
@@ -152,7 +156,8 @@ def margin_ranking_loss(
 
 
 def _above(ctx: TorchBuilder, x: Value) -> Value:
-    return ctx.binary("MAXIMUM", x, 0)
+    """What is above 0, with the slope 1 at 0 itself."""
+    return apply(ctx, "clamp_min", [x, 0], {})  # type: ignore[no-any-return]
 
 
 @aten("hinge_embedding_loss")
@@ -214,7 +219,7 @@ def multi_margin_loss(
     rows = ctx.reshape(x, [1, -1]) if single else x
     index = ctx.reshape(target, [-1, 1])
     own = apply(ctx, "gather", [rows, 1, index], {})
-    over = _above(ctx, ctx.binary("ADD", ctx.binary("SUB", rows, own), margin))
+    over = ctx.op("ReLU", ctx.binary("ADD", ctx.binary("SUB", rows, own), margin))
     over = apply(ctx, "pow", [over, p], {})
     if weight is not None:
         over = ctx.binary("MUL", over, apply(ctx, "embedding", [weight, index], {}))

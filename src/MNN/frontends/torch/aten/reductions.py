@@ -219,7 +219,13 @@ def p_norm(ctx: TorchBuilder, x: Value, p: float, dims: Dims, keepdim: bool) -> 
         return reduced(ctx, "SUM", size, dims, keepdim)
     if p == 2:
         return ctx.unary("SQRT", reduced(ctx, "SUM", ctx.unary("SQUARE", x), dims, keepdim))
-    summed = reduced(ctx, "SUM", ctx.binary("POW", size, float(p)), dims, keepdim)
+    if p < 1:  # the slopes of powers below 1 are infinite at 0: nothing comes from there
+        zero = ctx.binary("EQUAL", x, 0)
+        powers = ctx.binary("POW", ctx.op("Select", zero, ctx.const_like(1, size), size), float(p))
+        at_zero = ctx.const_like(0 if p > 0 else math.inf, size)
+        summed = reduced(ctx, "SUM", ctx.op("Select", zero, at_zero, powers), dims, keepdim)
+    else:
+        summed = reduced(ctx, "SUM", ctx.binary("POW", size, float(p)), dims, keepdim)
     return ctx.binary("POW", summed, 1.0 / float(p))
 
 

@@ -65,7 +65,10 @@ def modified_1(ctx: TorchBuilder, x: Value) -> Value:
 
 def _modified(ctx: TorchBuilder, x: Value, order: int, scaled: bool) -> Value:
     wide, kind = _wide(ctx, x)
-    size = ctx.unary("ABS", wide)
+    if scaled and order == 0:  # which bends at 0
+        size = ctx.unary("ABS", wide)
+    else:
+        size = _where(ctx, ctx.binary("LESS", wide, 0.0), ctx.unary("NEG", wide), wide)
     found = _scaled(ctx, size, order)
     if not scaled:  # exp in two steps, so that it is not infinite before the result is
         half = ctx.unary("EXP", ctx.binary("MUL", size, 0.5))

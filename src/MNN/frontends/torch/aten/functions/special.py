@@ -75,7 +75,7 @@ def digamma(ctx: TorchBuilder, x: Value) -> Value:
     found = ctx.binary("SUB", found, series)
     for k in range(_STEPS):
         found = ctx.binary("SUB", found, ctx.binary("REALDIV", 1.0, ctx.binary("ADD", y, float(k))))
-    turned = _turned(ctx, wide)
+    turned = _turned(ctx, _choose(ctx, low, wide, 0.25))  # no pole where it is not used
     reflected = ctx.binary("SUB", found, ctx.binary("REALDIV", math.pi, ctx.unary("TAN", turned)))
     found = _choose(ctx, low, reflected, found)
     whole = apply(ctx, "logical_and", [ctx.binary("EQUAL", wide, ctx.unary("FLOOR", wide)), low], {})
