@@ -261,13 +261,11 @@ class Builder:
 
     def clamp(self, x: Tensor, low: float | None, high: float | None, slope_at_bounds: bool = False) -> Tensor:
         """``min(max(x, low), high)``; None leaves a side open. ``slope_at_bounds``: see :mod:`MNN.autodiff.scalars`."""
+        order = slice(None, None, -1 if slope_at_bounds else 1)
 
         def body(b: BodyBuilder, a: int) -> int:
-            for kind, bound in (("max", low), ("min", high)):
-                if bound is not None:
-                    number = b.const(bound, b.dtype(a))
-                    a = b(kind, number, a) if slope_at_bounds else b(kind, a, number)
-            return a
+            a = a if low is None else b("max", *(a, b.const(low, b.dtype(a)))[order])
+            return a if high is None else b("min", *(a, b.const(high, b.dtype(a)))[order])
 
         return x if low is None and high is None else self.map(body, x)
 
