@@ -19,6 +19,7 @@ from MNN.backends.base.program import Program
 from MNN.backends.base.run_lock import RunLock
 from MNN.compiler.lower import Blocked, Guard, Stage, input_tensor, live_after, lower_stage
 from MNN.compiler.open.plan import SizeRange
+from MNN.compiler.unsigned_bytes import PlannedGraph
 from MNN.compiler.usage import has_text
 from MNN.errors import RunError
 from MNN.ir.dtype import DType
@@ -144,6 +145,7 @@ class Executor:
         self._clock = clock or Clock(config.time_limit)
         self.machines = machines or Machines(config)
         """What it runs on, with packed weights and tables: to share with other executors of the same graph."""
+        self._planned = PlannedGraph(graph, self.backend.prefers_unsigned() and not config.reference)
         choices = known_choices(config) if tuned is None else tuned
         self._threads = self.backend.usable_threads(config.threads)
         self._options = Options(self._threads, config.precision, choices, tuning)
@@ -230,7 +232,7 @@ class Executor:
             found.update({v: nested.assemble(env[v], result) for v in fetch if v in env and v not in found})
             if blocked is None:
                 return [found[v] for v in fetch]
-            live = live_after(self.graph, plan.stage)
+            live = live_after(self._planned.graph(fetch), plan.stage)
             constants = {v: env[v] for v in live if nested.is_constant(env[v])}
             values = {v: _value(env[v], at) for v in live if v not in constants}
             plans, start, known = plan.following, plan.stage.next_node, dict(known)
@@ -330,7 +332,8 @@ class Executor:
         fetch: tuple[Value, ...],
     ) -> Plan:
         options = replace(self._options, open_sizes=True)
-        planner = RangePlanner(self.graph, self.machines, options, self.config.memory, self._states, PLAN_BYTES)
+        graph, memory = self._planned.graph(fetch), self.config.memory
+        planner = RangePlanner(graph, self.machines, options, memory, self._states, PLAN_BYTES)
         program, last = planner.plan(shapes, dtypes, ranges, fetch)
         rooms = self._plans.rooms  # the memory of all other plans of this graph, too
         bound = self.machines.bind(program, options, rooms, self._check)
@@ -349,13 +352,14 @@ class Executor:
         tensors = {v: nested.tensor_of(v.name, a, input_tensor) for v, a in values.items()}
         used = [t for tensor in tensors.values() for t in nested.leaves(tensor)]
         numbers = dict(zip(used, (a for value in values.values() for a in nested.arrays(value)), strict=True))
+        graph = self._planned.graph(fetch)
         stage = lower_stage(
-            self.graph, start, {**tensors, **constants}, numbers, known, self.config.memory, self.machines.pool.folds
+            graph, start, {**tensors, **constants}, numbers, known, self.config.memory, self.machines.pool.folds
         )
         wanted = [stage.env[v] for v in fetch if v in stage.env]
         if stage.blocked is not None:
             wanted += [t for t in stage.blocked.tensors if t is not None]
-            wanted += [stage.env[v] for v in live_after(self.graph, stage)]
+            wanted += [stage.env[v] for v in live_after(graph, stage)]
             if stage.blocked.eager is not None:
                 wanted += [stage.env[v] for v in captured(stage.blocked.eager[1]) if v in stage.env]
         own, plain = set(used), dict.fromkeys(t for tensor in wanted for t in nested.leaves(tensor))

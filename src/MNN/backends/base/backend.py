@@ -138,6 +138,10 @@ class Backend(abc.ABC):
 
     # -- compiling --------------------------------------------------------------------------------------------------
 
+    def prefers_unsigned(self) -> bool:
+        """Whether products take unsigned bytes on their left with less work than signed ones."""
+        return False
+
     @abc.abstractmethod
     def cost(self, prim: Prim) -> float | None:
         """About how many seconds a primitive takes; None where this back end cannot do it."""

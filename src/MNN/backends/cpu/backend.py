@@ -56,6 +56,12 @@ class CpuBackend(Backend):
     def usable_threads(self, wanted: int) -> int:
         return usable_threads(wanted)
 
+    def prefers_unsigned(self) -> bool:
+        from MNN.backends.cpu.products.dot8 import moved
+
+        target = self.library.target
+        return bool(moved(target, DType.I8)) and not moved(target, DType.U8)
+
     def cost(self, prim: Prim) -> float | None:
         """By the roofline: arithmetic at its peak, or bytes from memory."""
         from MNN.compiler.work import work

@@ -199,6 +199,9 @@ class Concat(Operator):
     repeats = True
     attributes = {"axis": 0}
 
+    def moved_operands(self, node: Node) -> Sequence[int]:
+        return range(len(node.inputs))
+
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         parts = agree(b, *[operand(b, inputs, i) for i in range(len(inputs))])
         if not parts or not parts[0].rank:

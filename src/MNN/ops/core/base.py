@@ -54,6 +54,11 @@ class Operator:
     """Whether it gives the elements of its first operand in their order, in other sizes."""
     moves: ClassVar[bool] = False
     """Whether all that it gives are elements of its first operand."""
+    zero_points: ClassVar[dict[int, int]] = {}
+    """Quantised operands that it takes as integers, by number, with the operand that is their zero point, which may be
+    left out for 0."""
+    result_zero_point: ClassVar[int | None] = None
+    """The operand that is the zero point of its quantised result, and says the result's type."""
     sizes_from: ClassVar[int | None] = None
     """The first of the operands that say sizes of the result, where there are such."""
     gives_sequence: ClassVar[bool] = False
@@ -86,6 +91,11 @@ class Operator:
     def bounds(self, node: Node) -> tuple[float, float] | None:
         """The least and the largest result of an operator that only clamps its operand; None for all others."""
         return None
+
+    def moved_operands(self, node: Node) -> Sequence[int]:
+        """Operands, by number, where all that a node gives are elements of these, the largest of some perhaps."""
+        del node
+        return (0,) if self.moves else ()
 
     def attr(self, node: Node, key: str) -> object:
         """The node's attribute or its default."""

@@ -159,6 +159,9 @@ class Pooling(Operator):
         "countType": "DEFAULT",
     }  # fmt: skip
 
+    def moved_operands(self, node: Node) -> Sequence[int]:
+        return (0,) if self.str_attr(node, "type") == "MAXPOOL" else ()
+
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x = operand(b, inputs, 0)
         average = self.str_attr(node, "type") == "AVEPOOL"

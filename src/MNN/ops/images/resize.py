@@ -151,6 +151,10 @@ class Interp(Operator):
         "cubicCoeffA": -0.75, "ctm": "NotSet", "depthScale": 0.0, "outputDepth": 0, "depthOffset": 0.0,
     }  # fmt: skip
 
+    def moved_operands(self, node: Node) -> Sequence[int]:
+        mode, _ = _TYPES.get(self.int_attr(node, "resizeType"), ("", ""))
+        return (0,) if mode == "nearest" else ()
+
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x, given = operand(b, inputs, 0), optional(inputs, 1)
         kind, ctm = self.int_attr(node, "resizeType"), self.str_attr(node, "ctm")

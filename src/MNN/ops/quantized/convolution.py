@@ -110,6 +110,8 @@ def _channel_sums(b: Builder, x: Tensor) -> Tensor:
 class ConvInteger(_QuantizedConv):
     """Convolution of 8-bit integers in i32; inputs ``x, w, x_zero?, w_zero?``."""
 
+    zero_points = {0: 2, 1: 3}
+
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x, w = operand(b, inputs, 0), operand(b, inputs, 1)
         return [self.total(b, node, x, w, optional(inputs, 2), optional(inputs, 3), None)]
@@ -118,6 +120,8 @@ class ConvInteger(_QuantizedConv):
 @register("QLinearConv")
 class QLinearConv(_QuantizedConv):
     """Quantised convolution; inputs ``x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias?`` (i32)."""
+
+    zero_points, result_zero_point = {0: 2, 3: 5}, 7
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x, xs, xz, w, ws, wz, os, oz = (operand(b, inputs, i) for i in range(8))

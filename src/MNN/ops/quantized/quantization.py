@@ -163,6 +163,8 @@ class _Quantization(Operator):
 class QuantizeLinear(_Quantization):
     """``saturate(round(x / scale) + zero)``, per tensor, per ``axis`` or per block of it."""
 
+    result_zero_point = 2
+
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x, scale, zero = self.operands(b, node, inputs)
         dtype = self.dtype(b, node, DType.U8 if zero is None else zero.dtype)
@@ -172,6 +174,8 @@ class QuantizeLinear(_Quantization):
 @register("DequantizeLinear")
 class DequantizeLinear(_Quantization):
     """``(x - zero) * scale`` in the scale's dtype."""
+
+    zero_points = {0: 2}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x, scale, zero = self.operands(b, node, inputs)
@@ -295,6 +299,7 @@ class MatMulInteger(Operator):
     """``(A - a_zero?) @ (B - b_zero?)`` of 8-bit integers, in i32."""
 
     in_mnn = False
+    zero_points = {0: 2, 1: 3}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x, y = operand(b, inputs, 0), operand(b, inputs, 1)
@@ -306,6 +311,7 @@ class QLinearMatMul(Operator):
     """Quantised matrix product; inputs ``a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero, bias?`` (i32)."""
 
     in_mnn = False
+    zero_points, result_zero_point = {0: 2, 3: 5}, 7
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x, xs, xz, y, ys, yz, os, oz = (operand(b, inputs, i) for i in range(8))

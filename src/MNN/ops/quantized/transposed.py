@@ -25,6 +25,7 @@ class QLinearConvTranspose(Operator):
     """
 
     in_mnn = False
+    zero_points, result_zero_point = {0: 2, 3: 5}, 7
     attributes = {
         "strides": None, "dilations": None, "pads": None, "outPads": None, "padMode": "CAFFE", "group": 1,
     }  # fmt: skip

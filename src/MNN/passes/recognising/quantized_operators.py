@@ -33,8 +33,6 @@ from MNN.passes.rewrite import Rewriter
 
 _BYTES = (DType.I8, DType.U8)
 _LARGEST_BIAS = 1 << 30
-_NEAREST = (1, 4)
-"""Types of resizing that give elements as they are."""
 _WIDER = {DType.I4: DType.I8, DType.U4: DType.U8, DType.I2: DType.I8, DType.U2: DType.U8}
 
 
@@ -204,18 +202,12 @@ def _transposed(node: Node) -> bool:
 
 def _moves(node: Node) -> bool:
     """Whether a node gives elements of its (first, or every) operand, or the largest of some."""
-    if len(node.outputs) != 1:
-        return False
-    if node.op == "Pooling":
-        return str(attribute(node, "type")) == "MAXPOOL"
-    if node.op in ("Interp", "Interp3D"):
-        return int(attribute(node, "resizeType")) in _NEAREST
-    return traits(node).moves or node.op == "Concat"
+    return len(node.outputs) == 1 and bool(traits(node).moved_operands(node))
 
 
 def _before(rw: Rewriter, node: Node, maker: Node) -> None:
     """Quantises what a node moves rather than what it gives."""
-    count = len(maker.inputs) if maker.op == "Concat" else 1
+    count = len(traits(maker).moved_operands(maker))
     if any(numbers(rw, v) is None for v in maker.inputs[:count]):
         return
     out, moved = node.outputs[0], list(maker.inputs)
