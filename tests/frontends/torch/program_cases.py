@@ -263,6 +263,16 @@ class Regions(nn.Module):
         return y.transpose(-1, -2) * sine + cosine
 
 
+class Checked(nn.Module):
+    """Rows put where marks are, after a look at how many there are of both, as models of texts and images do it."""
+
+    def forward(self, x: Tensor, ids: Tensor) -> Tensor:
+        marks = (ids == 7).unsqueeze(-1).expand(*ids.shape, x.shape[-1])
+        torch._check_tensor_all(marks.sum() == x.numel(), lambda: "as many marks as rows")
+        y = torch.zeros(*ids.shape, x.shape[-1]).masked_scatter(marks, x)
+        return y * torch.sym_ite(ids.shape[1] > 6, x.shape[0], x.shape[0] + 1)
+
+
 class Shared(nn.Module):
     """One module used twice, and constants of its own."""
 
@@ -314,6 +324,10 @@ def cases() -> dict[str, Case]:
         for b, n in ((2, 5), (3, 9))
     ]
     auto = {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
+    marked = [
+        (noise(int((t == 7).sum()), 4), t)
+        for t in (torch.tensor([[1, 7, 7, 2], [7, 7, 7, 0]]), torch.tensor([[7, 1, 0, 7, 0, 0, 0, 7]] * 3))
+    ]
     counts = [torch.tensor([2, 0, 3]), torch.tensor([1, 4, 0])]
     return {
         "convolutions": (Convolutions, [(noise(2, 3, 16, 16),), (noise(5, 3, 16, 16),)], dynamic, "est"),
@@ -338,6 +352,7 @@ def cases() -> dict[str, Case]:
         "conditional": (Conditional, [(noise(3, 4) + 1,), (noise(3, 4) - 1,)], None, "e"),
         "regions": (Regions, [(noise(2, 3, 4),), (noise(2, 7, 4),)], ({1: Dim("n", min=2, max=99)},), "et"),
         "quantized": (quantized, [(noise(2, 3, 10, 10),)], None, "st"),
+        "checked": (Checked, marked, ({0: Dim.AUTO}, {0: Dim.AUTO, 1: Dim.AUTO}), "e"),
         "shared": (Shared, [(noise(2, 6),), (noise(4, 6),)], dynamic, "est"),
     }  # fmt: skip
 

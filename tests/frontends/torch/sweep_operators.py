@@ -9,7 +9,6 @@ what was refused and what was wrong. Samples are drawn from all that torch gives
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import random
 import signal
@@ -27,11 +26,9 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 from MNN.errors import MNNError
-from MNN.frontends.torch import exported, script
-from MNN.frontends.torch.script.load import Given
-from MNN.ir.dtype import DType
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
+from tests.frontends.torch.exporting import Late, graph_of, numbers
 from tests.frontends.torch.near import compare
 
 TYPES = "float32,int64,bool,float64,float16,bfloat16"
@@ -57,10 +54,6 @@ class Call(torch.nn.Module):
         return [v if isinstance(v, torch.Tensor) else torch.tensor(v) for v in found]
 
 
-class Late(Exception):  # noqa: N818
-    """A sample took too long."""
-
-
 def _late(*_: object) -> None:
     raise Late
 
@@ -76,41 +69,12 @@ def _leaves(sample: Any) -> list[Any]:
     return pytree.tree_leaves(((sample.input, *sample.args), sample.kwargs))
 
 
-def _numbers(x: torch.Tensor) -> np.ndarray:
-    if x.dtype is torch.bfloat16:
-        import ml_dtypes
-
-        return x.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-    return x.numpy().copy()
-
-
-def graph_of(way: str, module: Call, tensors: list[torch.Tensor]) -> Any:
-    """The graph of a sample, read from the file that torch writes. Raises ``RuntimeError`` where torch writes none."""
-    held = io.BytesIO()
-    try:
-        if way == "pt":
-            torch.jit.save(torch.jit.trace(module, tuple(tensors), check_trace=False), held)
-        else:
-            torch.export.save(torch.export.export(module, tuple(tensors), strict=False), held)
-    except Late:
-        raise
-    except Exception as error:
-        raise RuntimeError(f"torch: {type(error).__name__}: {error}") from error
-    if way == "pt2":
-        return exported.load(held.getvalue())
-    from torch.jit import load
-
-    names = [i.debugName() for i in load(io.BytesIO(held.getvalue())).graph.inputs()][1:]
-    given = {n.split(".")[0]: Given(tuple(t.shape), DType.of(_numbers(t))) for n, t in zip(names, tensors, strict=True)}
-    return script.load(held.getvalue(), given)
-
-
 def outcome(way: str, name: str, operator: Any, sample: Any, config: Config) -> tuple[str, str]:
     """``right``, ``refused``, ``wrong``, ``broken`` (an error that is none of ours) or ``torch``, and what is said."""
     leaves, tree = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
     leaves = [v.detach() if isinstance(v, torch.Tensor) else v for v in leaves]
     tensors = [v for v in leaves if isinstance(v, torch.Tensor)]
-    feeds = [_numbers(t) if not t.is_complex() else t.numpy() for t in tensors]
+    feeds = [numbers(t) if not t.is_complex() else t.numpy() for t in tensors]
     module = Call(operator, tree, leaves)
     try:
         wanted = module(*[t.clone() for t in tensors])
@@ -127,7 +91,7 @@ def outcome(way: str, name: str, operator: Any, sample: Any, config: Config) -> 
     if len(found) != len(wanted):
         return "wrong", f"{len(found)} results for {len(wanted)}"
     for i, (have, want) in enumerate(zip(found, wanted, strict=True)):
-        right = _numbers(want.detach().contiguous()) if not want.is_complex() else want.numpy()
+        right = numbers(want.detach().contiguous()) if not want.is_complex() else want.numpy()
         drawn = any(part in name for part in DRAWN)
         said = compare(np.zeros_like(have), np.zeros_like(right)) if drawn else compare(np.asarray(have), right)
         if said:

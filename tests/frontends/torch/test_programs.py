@@ -27,7 +27,7 @@ from tests.frontends.torch.peer import written
 
 EXPORTED = (
     "convolutions attention encoder recurrent in_place counter window sizes images transposed scripted"
-    " conditional shared pooled_to_size composed regions"
+    " conditional shared pooled_to_size composed regions checked"
 ).split()
 SCRIPTED = (
     "convolutions recurrent in_place counter window sizes images transposed scripted branching shared composed"

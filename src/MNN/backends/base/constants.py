@@ -188,12 +188,13 @@ def _text(part: object, sources: dict[int, np.ndarray]) -> str:
 
 def _content(array: np.ndarray) -> str:
     """What an array holds: by its place in an unchanged file, else by its numbers."""
-    form = f"{array.dtype.str}{array.shape}"
+    kind = array.dtype.name if array.dtype.kind == "V" else array.dtype.str  # bf16 and fp8 are bytes to numpy
+    form = f"{kind}{array.shape}"
     if array.ndim == 2 and not array.flags.c_contiguous and array.T.flags.c_contiguous:
         return f"{_content(array.T)} turned"
     found = origin(array)
     if found is not None and found[0].identity:
         return f"{form} at {found[1]} of {found[0].identity}"
-    digest = hashlib.sha256(np.ascontiguousarray(array).data.cast("B")).hexdigest()
+    digest = hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8)).hexdigest()
     release(array)
     return f"{form} of {digest}"

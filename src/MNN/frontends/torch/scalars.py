@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from MNN.frontends.common.expressions import select
 from MNN.frontends.torch.builder import TorchBuilder, number_type
 from MNN.frontends.torch.numbers import Number, Scalar
 from MNN.ir.dtype import DType
@@ -40,6 +41,7 @@ _KNOWN: dict[str, Callable[..., Any]] = {
     "lshift": _shifted, "rshift": operator.rshift, "sin": math.sin, "cos": math.cos, "tan": math.tan, "log2": math.log2,
     "sum": lambda *a: sum(a), "isnan": math.isnan, "isinf": math.isinf, "isfinite": math.isfinite, "fmod": math.fmod,
     "remainder": operator.mod, "copysign": math.copysign, "log1p": math.log1p, "tanh": math.tanh, "pow_float": pow,
+    "ite": lambda condition, x, y: x if condition else y,
 }  # fmt: skip
 _BINARY = {
     "add": "ADD", "sub": "SUB", "mul": "MUL", "pow": "POW", "max": "MAXIMUM", "min": "MINIMUM", "mod": "MOD",
@@ -64,6 +66,8 @@ def compute(ctx: TorchBuilder, name: str, *args: Scalar) -> Scalar:
         if isinstance(found, int) and abs(found) > _LARGEST:
             raise ctx.unsupported(f"a number of {found.bit_length()} bits")
         return found  # type: ignore[no-any-return]
+    if name == "ite" and not isinstance(args[0], Number):
+        return args[1] if args[0] else args[2]
     kinds = [number_type(a) for a in args]
     floats = DType.F64 in kinds
     wide = DType.F64 if floats else DType.I64
@@ -72,6 +76,10 @@ def compute(ctx: TorchBuilder, name: str, *args: Scalar) -> Scalar:
         for a in args:
             total = compute(ctx, "add", total, a)
         return total
+    if name == "ite":
+        wide = DType.F64 if DType.F64 in kinds[1:] else DType.BOOL if set(kinds) == {DType.BOOL} else DType.I64
+        chosen = [ctx.scalar(a, wide) for a in args[1:]]
+        return _number(select(ctx, ctx.scalar(args[0], DType.BOOL), *chosen), wide)
     if name in _TRUTHS and set(kinds) == {DType.BOOL}:
         return _made(ctx, "BinaryOp", DType.BOOL, [ctx.scalar(a, DType.BOOL) for a in args], _TRUTHS[name])
     if name == "not":

@@ -20,6 +20,7 @@ from MNN.frontends.torch.numbers import Number
 from MNN.frontends.torch.registry import ATEN
 from MNN.frontends.torch.scalars import NAMES as SCALARS
 from MNN.frontends.torch.scalars import compute, known_number
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 from MNN.ir.shape import Dim
 
@@ -106,6 +107,9 @@ class Converter:
                 self.ctx.model.report.form(base, target.removeprefix("torch.ops."), failed)
             for name in _flat(results):
                 if name:
+                    if name not in meta and not target.startswith("torch.ops."):  # a number
+                        self.define(name, Number(Value(name, DType.I64, ())))
+                        continue
                     failing = Variable(Value(name, *self.ctx.declared(name)))
                     pairs = name in meta and meta[name].integer("dtype") in PAIRS
                     self.define(name, Complex(failing) if pairs else failing)
