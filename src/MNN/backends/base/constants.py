@@ -195,6 +195,6 @@ def _content(array: np.ndarray) -> str:
     found = origin(array)
     if found is not None and found[0].identity:
         return f"{form} at {found[1]} of {found[0].identity}"
-    digest = hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8)).hexdigest()
+    digest = hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).hexdigest()
     release(array)
     return f"{form} of {digest}"
