@@ -1,4 +1,5 @@
-"""Conversions to and from words of 16 bits, shared chroma, HLS and alpha that was multiplied, of random pictures."""
+"""Conversions to and from words of 16 bits, shared chroma, HLS, alpha that was multiplied, Lab and Luv, of random
+pictures."""
 
 from __future__ import annotations
 
@@ -39,3 +40,32 @@ def packed(seed: int, names: tuple[str, ...] = NAMES) -> Iterator[Case]:
             return cv.cvtColor(im, getattr(cv, f"COLOR_{name}"))
 
         yield Case(f"cvtColor {name} {shape} {im.dtype} {seed}", converted, converted, 1e-3 if floats else 1)
+
+
+LIGHTNESS = tuple(
+    f"{a}2{b}"
+    for space in ("Lab", "Luv")
+    for colors in ("BGR", "RGB", "LBGR", "LRGB")
+    for a, b in ((colors, space), (space, colors))
+)
+_TABLE = 0.5
+"""How far OpenCV's Lab of sRGB in floats is from the formula: it interpolates in a table of 33 entries a side."""
+
+
+def lightness(seed: int, names: tuple[str, ...] = LIGHTNESS) -> Iterator[Case]:
+    """``names`` of pictures of any colours, in bytes of such as no screen shows too."""
+    random = np.random.default_rng([seed, 1976])
+    height, width = (int(n) for n in random.integers(1, 40, 2))
+    for name in names:
+        im: Any = random.integers(0, 256, (height, width, 3)).astype(np.uint8)
+        most, few = 1.0, 0.01 if name.startswith("Luv") else 0.001
+        if random.random() < 0.5:
+            im = im / np.float32(255)
+            if name.startswith("L") and name[1] in "au":
+                im = (im * [100, 160, 160] - [0, 80, 80]).astype(np.float32)
+            most, few = _TABLE if name in ("BGR2Lab", "RGB2Lab") else 0.02, 0.002
+
+        def converted(cv: Any, im: Any = im, name: str = name) -> Any:
+            return cv.cvtColor(im, getattr(cv, f"COLOR_{name}"))
+
+        yield Case(f"cvtColor {name} {im.shape} {im.dtype} {seed}", converted, converted, most, few)

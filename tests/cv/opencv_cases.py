@@ -51,6 +51,8 @@ def cases() -> Iterator[Case]:
         yield from part.cases()
     for seed in range(2):
         yield from color_cases.packed(seed)
+    for seed in range(4):
+        yield from color_cases.lightness(seed)
 
 
 def _geometry(kind: str, im: Any) -> Iterator[Case]:

@@ -49,6 +49,7 @@ def cases(seed: int) -> Iterator[Case]:
     yield from _moved(seed, random, _picture(random))
     yield from _coloured(seed, random)
     yield from color_cases.packed(1000 + seed, tuple(random.choice(color_cases.NAMES, 12, replace=False)))
+    yield from color_cases.lightness(1000 + seed, tuple(random.choice(color_cases.LIGHTNESS, 6, replace=False)))
     for family in ("_derivatives", "_pyramids", "_morphology", "_smoothing"):
         yield from getattr(filter_cases, family)(1000 + seed)
     yield from array_cases.cases(seed)

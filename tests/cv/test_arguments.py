@@ -115,7 +115,7 @@ def test_every_result_goes_through_the_wrapper(wrapped: type) -> None:
         lambda: cv.resize(np.zeros((0, 3, 3)), (5, 5)),
         lambda: cv.resize(np.zeros(5), (5, 5)),
         lambda: cv.resize("picture.jpg", (5, 5)),
-        lambda: cv.cvtColor(NOISE, cv.COLOR_BGR2Lab),
+        lambda: cv.cvtColor(NOISE, cv.COLOR_COLORCVT_MAX),
         lambda: cv.cvtColor(NOISE, 12345),
         lambda: cv.cvtColor(GRAY, cv.COLOR_BGR2RGB),
         lambda: cv.cvtColor(NOISE, cv.COLOR_YUV2BGR_NV12),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.cv._array import Array, _wrap, as_image
 from MNN.cv._constants import BORDER_CONSTANT, BORDER_REFLECT, BORDER_REFLECT_101
+from MNN.cv.kernels.framing import framed
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.var import Var
 
@@ -29,25 +30,27 @@ def inside(places: Array, length: int, border: int) -> Array:
     raise MNNError(f"the border {border} is unknown; use BORDER_CONSTANT, BORDER_REFLECT or BORDER_REFLECT_101")
 
 
-@functools.lru_cache(maxsize=256)
-def _outside(start: int, count: int, length: int, border: int) -> Array:
-    """The places inside of what a border holds, ``count`` of them from ``start`` on."""
-    return inside(np.arange(start, start + count), length, border)
+@functools.cache
+def _placing(border: int) -> Callable[[Array, int], Array]:
+    """What brings positions inside, one object for each border."""
+    return functools.partial(inside, border=border)
 
 
 def pad(image: Array, top: int, bottom: int, left: int, right: int, border: int, value: object = 0) -> Array:
     """The picture with a border around it; ``value`` (one number or one per channel) for ``BORDER_CONSTANT``."""
     height, width = image.shape[:2]
+    outside = fill(value, image) if border == BORDER_CONSTANT else None
+    if (found := framed(image, (top, bottom, left, right), _placing(border), outside)) is not None:
+        return found
     result = np.empty((top + height + bottom, left + width + right, *image.shape[2:]), image.dtype)
     middle = result[top : top + height]
     middle[:, left : left + width] = image
-    outside = fill(value, image) if border == BORDER_CONSTANT else None
     for axis, length, before, behind, part in ((1, width, left, right, middle), (0, height, top, bottom, result)):
         target = np.swapaxes(part, 0, axis)
         source = target[before : before + length]
         for start, count in ((-before, before), (length, behind)):
             if count:
-                strip = source[_outside(start, count, length, border)] if outside is None else outside
+                strip = source[inside(np.arange(start, start + count), length, border)] if outside is None else outside
                 target[before + start : before + start + count] = strip
     return result
 

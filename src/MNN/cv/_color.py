@@ -11,13 +11,12 @@ from numpy.typing import ArrayLike
 from MNN.cv import _color_codes as codes
 from MNN.cv._array import Array, _wrap, as_array, as_planes, to_dtype
 from MNN.cv.kernels import colors as kernels
-from MNN.cv.spaces import hls, packed
+from MNN.cv.spaces import hls, lab, packed
 from MNN.errors import ShapeError, UnsupportedError
 from MNN.expr.var import Var
 
 _Convert = Callable[[Array], Array]
 _RGB_WEIGHTS = (0.299, 0.587, 0.114)  # ITU-R BT.601
-_XYZ = np.array([[0.412453, 0.357580, 0.180423], [0.212671, 0.715160, 0.072169], [0.019334, 0.119193, 0.950227]])
 
 
 def cvtColor(src: ArrayLike, code: int, dstCn: int = 0) -> Var:  # noqa: N802
@@ -217,7 +216,7 @@ def _table() -> dict[int, _Entry]:
         add(f"{source}2GRAY", (len(letters),), gray, kernels.gray(straight if blue_first else back))
         take = (0, 0, 0, -1)[: len(letters)]
         add(f"GRAY2{source}", (1,), _take(take), kernels.taken(take))
-    linear = {"YCrCb": (_YCRCB, _FROM_YCRCB), "YUV": (_YUV, _FROM_YUV), "XYZ": (_XYZ, np.linalg.inv(_XYZ))}
+    linear = {"YCrCb": (_YCRCB, _FROM_YCRCB), "YUV": (_YUV, _FROM_YUV), "XYZ": (lab.XYZ, np.linalg.inv(lab.XYZ))}
     for name, (matrix, inverse) in linear.items():
         half = 0.0 if name == "XYZ" else 0.5
         to_space, from_space = (matrix, 0.0, (0.0, half, half)), (inverse, half, (0.0, 0.0, 0.0))
@@ -267,6 +266,12 @@ def _without_kernels() -> dict[str, tuple[int, _Convert]]:
         there, back = functools.partial(hls.to_hls, hues=hues), functools.partial(hls.from_hls, hues=hues)
         found[f"RGB2HLS{ending}"], found[f"BGR2HLS{ending}"] = (3, there), (3, _reversed(there))
         found[f"HLS2RGB{ending}"], found[f"HLS2BGR{ending}"] = (3, back), (3, _then_reversed(back))
+    for space in ("Lab", "Luv"):
+        for light, srgb in (("", True), ("L", False)):
+            there = functools.partial(lab.to_lightness, space=space, srgb=srgb)
+            back = functools.partial(lab.from_lightness, space=space, srgb=srgb)
+            found[f"{light}RGB2{space}"], found[f"{light}BGR2{space}"] = (3, there), (3, _reversed(there))
+            found[f"{space}2{light}RGB"], found[f"{space}2{light}BGR"] = (3, back), (3, _then_reversed(back))
     return found
 
 
