@@ -99,6 +99,10 @@ class Canvas:
         if thickness <= 1:
             self.thin(_rounded(a), _rounded(b), kind)
             return
+        cut = self._cut(a, b, thickness)
+        if cut is None:
+            return
+        a, b = cut
         dx, dy = (a[0] - b[0]) / ONE, (b[1] - a[1]) / ONE
         length = math.hypot(dx, dy)
         if length > 1e-8:
@@ -109,6 +113,18 @@ class Canvas:
         for end, bit in ((a, 1), (b, 2)):
             if ends & bit:
                 self.disc(*_rounded(end), (thickness * HALF + HALF) >> SHIFT, True)
+
+    def _cut(self, a: Point, b: Point, margin: int) -> tuple[Point, Point] | None:
+        """A line cut to the picture and ``margin`` pixels around it, None if it is outside: whole pixels are cut to
+        whole ones, as OpenCV does, which turns the line a little."""
+        unit = 1 if any(n % ONE for n in (*a, *b)) else ONE
+        far = margin * (ONE // unit)
+        one, other = ((x // unit + far, y // unit + far) for x, y in (a, b))
+        cut = _clipped(one, other, self.width * (ONE // unit) + 2 * far, self.height * (ONE // unit) + 2 * far)
+        if cut is None:
+            return None
+        (x, y), (u, v) = cut
+        return ((x - far) * unit, (y - far) * unit), ((u - far) * unit, (v - far) * unit)
 
     def path(self, points: Sequence[Point], closed: bool, thickness: int, kind: int) -> None:
         """Lines from point to point."""
@@ -149,13 +165,24 @@ class Canvas:
         for points in shapes:
             for (x, y), (u, v) in zip([points[-1], *points[:-1]], points, strict=True):
                 y, v = (y + HALF) >> SHIFT, (v + HALF) >> SHIFT
-                self.thin(((x + HALF) >> SHIFT, y), ((u + HALF) >> SHIFT, v), kind)
+                one, other = ((x + HALF) >> SHIFT, y), ((u + HALF) >> SHIFT, v)
+                self.thin(one, other, kind)
                 if y != v:
                     upper, lower = ((x, y), (u, v)) if y < v else ((u, v), (x, y))
-                    slope = int((lower[0] - upper[0]) / (lower[1] - upper[1]))
-                    edges.append((upper[1], lower[1], upper[0], slope))
+                    edges.append((upper[1], lower[1], *self._slope(one, other, upper, lower)))
         if len(edges) > 1:
             self._between(sorted(edges, key=lambda e: (e[0], e[2], e[3])))
+
+    def _slope(self, one: Point, other: Point, upper: Point, lower: Point) -> tuple[int, int]:
+        """Where an edge is in the row of its ``upper`` end, and its step from row to row: as its line is drawn, cut to
+        the picture, if one of its ends is not in there. ``one`` and ``other`` are whole pixels, in the given order."""
+        if any(not (0 <= x < self.width and 0 <= y < self.height) for x, y in (one, other)):
+            (x, y), (u, v), _ = _cut_to(one, other, self.width, self.height)
+            if y != v:
+                step = int(((u - x) << SHIFT) / (v - y))
+                x, y = (x, y) if one[1] < other[1] else (u, v)
+                return (x << SHIFT) + (upper[1] - y) * step, step
+        return upper[0], int((lower[0] - upper[0]) / (lower[1] - upper[1]))
 
     def _between(self, edges: list[tuple[int, int, int, int]]) -> None:
         """What lies between the first and the second edge of each row, the third and the fourth, and so on. Edges are
@@ -220,10 +247,16 @@ def _rounded(point: Point) -> Point:
 
 def _clipped(a: Point, b: Point, width: int, height: int) -> tuple[Point, Point] | None:
     """A line cut to a rectangle (Cohen and Sutherland), None if it is outside."""
+    one, other, seen = _cut_to(a, b, width, height)
+    return (one, other) if seen else None
+
+
+def _cut_to(a: Point, b: Point, width: int, height: int) -> tuple[Point, Point, bool]:
+    """The ends of a line cut to a rectangle, as far as this goes, and whether anything of it is inside."""
     (x, y), (u, v) = a, b
     right, bottom = width - 1, height - 1
     if (x < 0 and u < 0) or (x > right and u > right) or (y < 0 and v < 0) or (y > bottom and v > bottom):
-        return None
+        return a, b, False
 
     def to_row(x: int, y: int, u: int, v: int) -> Point:
         edge = 0 if y < 0 else bottom
@@ -236,10 +269,10 @@ def _clipped(a: Point, b: Point, width: int, height: int) -> tuple[Point, Point]
     x, y = to_row(x, y, u, v)
     u, v = to_row(u, v, x, y)
     if (x < 0 and u < 0) or (x > right and u > right):
-        return None
+        return (x, y), (u, v), False
     x, y = to_column(x, y, u, v)
     u, v = to_column(u, v, x, y)
-    return (x, y), (u, v)
+    return (x, y), (u, v), True
 
 
 def circle_points(x: int, y: int, radius: int) -> list[Point]:
