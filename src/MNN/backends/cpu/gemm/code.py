@@ -18,7 +18,7 @@ from MNN.backends.cpu.products import dot8, register_steps
 from MNN.backends.cpu.products.dot import dot, interleave, load_group, load_rest, load_run
 from MNN.backends.cpu.products.dot8 import DOT4
 from MNN.backends.cpu.products.epilogue import combine, load_as, masks_work
-from MNN.backends.cpu.products.tile_store import TileStore
+from MNN.backends.cpu.products.tile_store import LINE, TileStore
 from MNN.backends.cpu.products.work_ranges import Runs
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
@@ -31,8 +31,6 @@ whole lines, on processors that do not fetch ahead, it is worth one (13 rows, de
 _AT_ONCE = 2
 """Lines of B that a tile asks for where there are many rows, instead of one in every turn of the loop over its sum: two
 registers less there, which is 10 cycles a tile."""
-_LINE = 64
-"""Bytes of a line of a cache."""
 
 
 @generates(ContractSpec)
@@ -46,11 +44,11 @@ def emit_contract(spec: ContractSpec, target: Target) -> str:
 def many_rows(target: Target, tile: tuple[int, int], m: int, steps: int) -> bool:
     """Whether so many tiles of rows use a panel of B with so many ``steps`` that each asks for little of the next."""
     asks = tile[0] > 1 and _asks_ahead(target, tile[0])
-    return asks and -(-m // tile[0]) * _AT_ONCE * _LINE >= steps * tile[1] * target.vector_bytes
+    return asks and -(-m // tile[0]) * _AT_ONCE * LINE >= steps * tile[1] * target.vector_bytes
 
 
 def _asks_ahead(target: Target, rows: int) -> bool:
-    far = target.vector_bytes >= _LINE and not target.fetches_ahead
+    far = target.vector_bytes >= LINE and not target.fetches_ahead
     return not target.lane_operand and (rows <= _MOST_ROWS_AHEAD or far)
 
 
@@ -150,7 +148,7 @@ class Contract(TileStore):
         if not far or not self.spec.many_rows:
             return far
         for line in range(_AT_ONCE):
-            self.b.prefetch(self.b.gep(far[0], I8, line * _LINE), 2)
+            self.b.prefetch(self.b.gep(far[0], I8, line * LINE), 2)
         return []
 
     def _ask(self, sums: list[Value]) -> list[Value]:
@@ -267,6 +265,7 @@ class Contract(TileStore):
         of B."""
         k, b, spec = self.k, self.b, self.spec
         *ahead, panel = right
+        self.ask_operands(row, spec.mr)
         rows = self._row_starts(row)
         sums = self.begun(spec.nv) * spec.mr
         if self.group == DOT4:

@@ -61,6 +61,7 @@ class ContractBeside(Contract):
         """The sums of the rows from ``row`` on, and their results."""
         k, b, spec = self.k, self.b, self.spec
         *ahead, panel = right
+        self.ask_operands(row, spec.mr)
         rows = self._row_starts(row)
         starts = [b.load(self.acc, b.gep(panel, self.acc, j)) for j in range(spec.nv)]
         if self.added is not None:

@@ -7,12 +7,15 @@ from typing import ClassVar, Protocol
 
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.element import Tail, make_tail, storage_type
-from MNN.backends.cpu.lang.module import I32, I64, Kernel, Type, Value
+from MNN.backends.cpu.lang.module import I8, I32, I64, Kernel, Type, Value
 from MNN.backends.cpu.products.epilogue import ALONG_COLUMNS, SUM, Epilogue, added_first, masks_work
 from MNN.backends.cpu.products.packed_bytes import pack_bytes, packs_bytes, saturated_end
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
+
+LINE = 64
+"""Bytes of a line of a cache."""
 
 
 class TileSpec(Protocol):
@@ -109,6 +112,22 @@ class TileStore:
             if kind in ALONG_COLUMNS:
                 pointer = b.gep(pointer, type_, self.column)
             self.op_rows.append(pointer)
+
+    def ask_operands(self, row: Value, height: int) -> None:
+        """Asks for what the epilogue of a tile of ``height`` rows reads number by number, before its sums: a residual
+        connection is a few lines in each of many rows, which no processor fetches by itself, and behind the sums there
+        is nothing else to do meanwhile."""
+        b, k = self.b, self.k
+        for i, (kind, dtype) in enumerate(zip(self.kinds, self.op_dtypes, strict=True)):
+            if kind != "mn":
+                continue
+            type_ = storage_type(dtype)
+            top = b.gep(self.ops[i], type_, self.column)
+            for r in range(height):
+                index = row if r == 0 else b.intrinsic("smin", row + r, self.m1 - 1)
+                line = b.gep(top, type_, b.entry(k.pointer(f"rows{i}"), index))
+                for at in range(0, self.nr * dtype.size, LINE):
+                    b.prefetch(b.gep(line, I8, at))
 
     def store_vector(
         self, epilogue: Epilogue, value: Value, column: Value, lanes: int, tail: Tail | None = None
