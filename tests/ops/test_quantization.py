@@ -206,3 +206,43 @@ def test_quotients_by_constant_scales_are_those_of_divisions(
     with np.errstate(over="ignore"):
         wanted = np.clip(np.round(x.astype(np.float32) / step) + np.float32(1000), 0, 65535)
     np.testing.assert_array_equal(found, wanted.astype(np.uint16))
+
+
+@pytest.mark.parametrize("target", ["", "avx2", "sse4.1"])
+def test_quotients_by_scales_of_the_moment_are_those_of_divisions(target: str, weaker: Callable[[str], None]) -> None:
+    """Half-way between two steps and beside, for ranges from tiny to the largest, and where one number is infinite."""
+    weaker(target)
+    node = helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])
+    made = session([node], {"x": ("f32", [None])}, {"y": "u8", "s": "f32", "z": "u8"}, {})  # type: ignore[list-item]
+    for exponent in RNG.uniform(-90, 126.5, 40):
+        low, high = np.sort(RNG.normal(size=2) * 2.0**exponent).clip(-3e38, 3e38).astype(np.float32)
+        low, high = np.minimum(low, np.float32(0)), np.maximum(high, np.float32(0))
+        with np.errstate(over="ignore"):
+            step = (high - low) / np.float32(255)
+        halves = ((np.arange(-256, 256) + 0.5) * np.float64(step)).astype(np.float32)
+        beside = [halves, *(np.nextafter(halves, np.float32(end)) for end in (-np.inf, np.inf)), [low, high]]
+        x = np.concatenate(beside).clip(low, high).astype(np.float32)
+        found = made.run({"x": x})
+        zero = np.clip(np.round(-low / step), 0, 255)
+        assert (found["s"], found["z"]) == (step, zero)
+        np.testing.assert_array_equal(found["y"], np.clip(np.round(x / step) + zero, 0, 255).astype(np.uint8))
+    finite = made.run({"x": np.array([1, -2, 0, 3e38, np.inf], np.float32)})
+    assert finite["s"] == np.inf
+    assert not finite["y"].any()
+
+
+@pytest.mark.parametrize("shape", [(5, 300), (1,), (2, 7, 33), (3, 4, 5, 40)], ids=str)
+def test_ranges_are_found_in_one_pass(shape: tuple[int, ...]) -> None:
+    """Minimum, maximum, scale and zero point by one kernel, the bytes by another."""
+    node = helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])
+    made = session([node], {"x": ("f32", list(shape))}, {"y": "u8", "s": "f32", "z": "u8"}, {})
+    x = (RNG.normal(size=shape) * 3 + 1).astype(np.float32)
+    found = made.run({"x": x})
+    low, high = min(x.min(), np.float32(0)), max(x.max(), np.float32(0))
+    step = (high - low) / np.float32(255)
+    zero = np.round(-low / step)
+    np.testing.assert_array_equal(found["y"], np.clip(np.round(x / step) + zero, 0, 255).astype(np.uint8))
+    stages = [p.bound for p in made.plans_used() if isinstance(p.bound, BoundProgram)]
+    commands = [c for s in stages for c in s.program.commands]
+    assert len(commands) == 2
+    assert by_kernels(made)

@@ -73,7 +73,7 @@ class Group:
 
     @property
     def is_several(self) -> bool:
-        """Whether it gives several results, which only plain maps do."""
+        """Whether it gives several results, which only maps do: plain ones, or numbers of each row."""
         return len(self.prims[-1].outputs) > 1
 
     def inputs(self) -> list[Tensor]:
@@ -239,10 +239,10 @@ class Fuser:
                     group.kind, group.axes = "rows", axes
             return group.kind == "rows" and out == reduced(group.shape, group.axes)
         assert isinstance(prim, p.Reduce)
-        if group.is_several:
-            return False
         source = prim.inputs[0]
         inner = is_innermost(source.shape, self._orders[source], prim.axes)
+        if group.is_several and not (inner and self._per_row(group, prim)):
+            return False
         if group.axes:
             return group.kind == "rows" and inner and source.shape == group.shape and prim.axes == group.axes
         if inner and source.shape == group.shape and self._orders_agree(group, source):
@@ -252,6 +252,11 @@ class Fuser:
             group.kind, group.axes, group.shape = ("rows" if inner else "fold"), prim.axes, source.shape
             return True
         return False
+
+    def _per_row(self, group: Group, reduce: p.Reduce) -> bool:
+        """Whether the results of a group are numbers of the rows that a reduction reduces."""
+        shape = group.root.outputs[0].shape
+        return shape == reduce.outputs[0].shape and elements(shape) < elements(reduce.inputs[0].shape)
 
     def _row_axes(self, prim: Prim, group: Group) -> tuple[int, ...]:
         """What a map on one number per row goes back to: the axes of a reduction over the group's rows, or nothing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
@@ -11,7 +12,10 @@ from MNN.ir.scalar import BodyBuilder
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand
-from MNN.ops.quantized.quantization import integer_matmul, quantize
+from MNN.ops.quantized.quantization import integer_matmul, quantize, saturated_around
+
+_LARGE, _SMALLER = 2.0**60, 2.0**-60
+"""Scales from which what a reciprocal is short of may be no normal number, and what makes them smaller."""
 
 
 def dynamic_quantize(b: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -19,23 +23,44 @@ def dynamic_quantize(b: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
     The scale of zeros is 1, as in ONNX Runtime, and so is that of numbers so small that their scale is rounded to 0.
     """
-    axes = range(x.rank)
-    low = b.clamp(b.reduce("min", x, axes, keepdims=False), None, 0)
-    high = b.clamp(b.reduce("max", x, axes, keepdims=False), 0, None)
+    parts = x.dtype is DType.F32
 
-    def step(s: BodyBuilder, a: int, z: int) -> int:
-        width = s("div", s("sub", z, a), s.const(255, s.dtype(a)))
-        return s("select", s("eq", width, s.const(0, s.dtype(a))), s.const(1, s.dtype(a)), width)
+    def steps(s: BodyBuilder, low: int, high: int) -> list[int]:
+        kind = s.dtype(low)
+        none, top = s.const(0, kind), s.const(255, kind)
+        low = s("min", low, none)
+        width = s("div", s("sub", s("max", high, none), low), top)
+        scale = s("select", s("eq", width, none), s.const(1, kind), width)
+        zero = s("round", s("neg", s("div", low, scale)))
+        zero = s.cast(s("min", s("max", zero, none), top), DType.U8)
+        return [scale, zero, *(_reciprocal(s, scale) if parts else ())]
 
-    scale = b.map(step, low, high)
+    s = BodyBuilder()
+    body = s.build(*steps(s, s.arg(x.dtype), s.arg(x.dtype)))
+    ends = [b.reduce(op, x, range(x.rank)) for op in ("min", "max")]
+    scale, zero, *factors = b.emit(p.Map(ends, body=body), *((d, ends[0].shape) for d in body.result_dtypes))
+    numbers = b.reshape(scale, ()), b.reshape(zero, ())
+    if not parts:
+        return quantize(b, x, *numbers, DType.U8), *numbers
 
-    def zero_point(s: BodyBuilder, a: int, k: int) -> int:
-        number = s("round", s("neg", s("div", a, k)))
-        number = s("min", s("max", number, s.const(0, s.dtype(a))), s.const(255, s.dtype(a)))
-        return s.cast(number, DType.U8)
+    def in_steps(s: BodyBuilder, a: int, near: int, first: int, rest: int, zero: int) -> int:
+        a = s("mul", a, near)
+        return saturated_around(s, s("fma", a, first, s("mul", a, rest)), zero, DType.U8)
 
-    zero = b.map(zero_point, low, scale)
-    return quantize(b, x, scale, zero, DType.U8), scale, zero
+    return b.map(in_steps, x, *factors, zero), *numbers
+
+
+def _reciprocal(s: BodyBuilder, scale: int) -> list[int]:
+    """Three factors in place of a division by ``scale``: a power of two that makes large scales smaller, the
+    reciprocal, and what it is short of (Brisebarre, Muller, Raina, "Accelerating correctly rounded floating-point
+    division when the divisor is known in advance", 2004). Infinite scales have none: finite numbers are zeros in their
+    steps, infinite ones NaN."""
+    one, none = s.const(1, DType.F32), s.const(0, DType.F32)
+    near = s("select", s("gt", scale, s.const(_LARGE, DType.F32)), s.const(_SMALLER, DType.F32), one)
+    nearer = s("mul", scale, near)
+    first = s("div", one, nearer)
+    rest = s("mul", s("fma", s("neg", first), nearer, one), first)
+    return [near, first, s("select", s("eq", first, none), none, rest)]
 
 
 def dynamic_product(b: Builder, x: Tensor, w: Tensor, scales: Tensor) -> Tensor:

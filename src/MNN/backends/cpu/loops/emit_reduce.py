@@ -30,12 +30,13 @@ _IN_PARTS = ("sum", "prod", "max", "min")
 
 @emits("rows")
 def emit_rows(e: Emitter, group: Group, memory: st.Ints | None = None) -> bool:
-    """Everything of a row group in one kernel; rows are the merged reduced dimensions.
+    """Everything of a row group in one kernel; rows are the merged reduced dimensions. Several results are numbers of
+    the rows.
 
     Rows are walked in the order ``memory`` of the dimensions, by default that of the largest operand.
     """
     shape = group.shape
-    out = group.root.outputs[0]
+    out, *others = group.root.outputs
     if 0 in shape:
         return False
     operands = [t for t in group.inputs() if not is_literal(t)]
@@ -52,12 +53,14 @@ def emit_rows(e: Emitter, group: Group, memory: st.Ints | None = None) -> bool:
     full = out.shape == shape and elements([shape[a] for a in axes]) > 1
     if full and _run(shape, result.strides, axes) is None:
         target = e.allocate(out.dtype, shape, order)
-    body = fused_body(group.prims, operands, [out])
-    out_strides = target.strides if full else tuple(0 if a in axes else s for a, s in enumerate(target.strides))
-    columns = [out_strides, *(strides for _, strides in walked)]
+    body = fused_body(group.prims, operands, group.root.outputs)
+    besides = [e.output(t) for t in others]
+    per_row = [tuple(0 if a in axes else s for a, s in enumerate(place.strides)) for place in (target, *besides)]
+    columns = [target.strides if full else per_row[0], *per_row[1:], *(strides for _, strides in walked)]
     inner = [_run(shape, c, axes) for c in columns]
     extents, merged = st.merge_loops([1 if a in axes else m for a, m in enumerate(shape)], columns, kept)
-    located = [(out.dtype, target), *((t.dtype, place) for t, (place, _) in zip(operands, walked, strict=True))]
+    located = [(out.dtype, target), *((t.dtype, place) for t, place in zip(others, besides, strict=True))]
+    located += [(t.dtype, place) for t, (place, _) in zip(operands, walked, strict=True)]
     _row_kernel(e, body, extents, merged, elements([shape[a] for a in axes]), inner, located)
     if target is not result:
         e.copy(target, result, shape, out.dtype)
@@ -73,11 +76,12 @@ def _row_kernel(
     inner: Sequence[int | None],
     located: Sequence[tuple[DType, Place]],
 ) -> None:
-    """One call of the row kernel; operand 0 is the result, ``columns`` are strides of the outer loops."""
+    """One call of the row kernel; the results come first, ``columns`` are strides of the outer loops."""
     classes = [("0" if not s else "1" if s == 1 else "s") for s in inner]
-    spec = RowSpec(body=body, rank=len(extents) + 1, inputs=tuple(classes[1:]), outputs=(classes[0],))
+    results = len(body.outputs)
+    spec = RowSpec(body, len(extents) + 1, tuple(classes[results:]), tuple(classes[:results]))
     args: dict[str, int | Ref] = {f"extent{d}": m for d, m in enumerate((*extents, n))}
-    names = ["out0", *(f"in{i}" for i in range(len(columns) - 1))]
+    names = [*(f"out{j}" for j in range(results)), *(f"in{i}" for i in range(len(columns) - results))]
     for name, column, step, cls, (dtype, place) in zip(names, columns, inner, classes, located, strict=True):
         args[name] = e.ref(place, dtype)
         args.update(stride_args(name, (*column, step or 0), cls))

@@ -5,6 +5,7 @@ the same along a row, computed once as scalars and broadcast, and what differs b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from MNN.backends.cpu.lang.element import compute_type, narrow, widen
@@ -89,13 +90,17 @@ def cast(b: Builder, x: Value, source: DType, to: DType) -> Value:
     return widen(b, to, narrow(b, to, y)) if to in (DType.F16, DType.BF16) else y
 
 
-def _extreme(b: Builder, x: Value, y: Value, predicate: str) -> Value:
-    """min or max that gives NaN if either operand is NaN."""
-    if x.number is not None:
+_EXTREMES = {"min": "olt", "max": "ogt"}
+"""The comparison by which the second operand is taken."""
+
+
+def _extreme(b: Builder, x: Value, y: Value, predicate: str, is_number: bool = False) -> Value:
+    """min or max that gives NaN if either operand is NaN; ``is_number``: ``y`` never is."""
+    if x.number is not None and not is_number:
         x, y = y, x
     # An ordered comparison that fails gives its second operand, so a NaN there comes through.
     picked = b.select(b.fcmp(predicate, y, x), y, x)
-    if y.number is not None and y.number == y.number:
+    if is_number or (y.number is not None and y.number == y.number):
         return picked
     return b.select(b.fcmp("uno", y, y), y, picked)
 
@@ -147,8 +152,8 @@ _FLOAT: dict[str, Callable[..., Value]] = {
     "recip": lambda b, x: b.fdiv(1.0, x),
     "isnan": lambda b, x: b.fcmp("uno", x, x),
     "isinf": lambda b, x: b.fcmp("oeq", b.intrinsic("fabs", x), float("inf")),
-    "min": lambda b, x, y: _extreme(b, x, y, "olt"),
-    "max": lambda b, x, y: _extreme(b, x, y, "ogt"),
+    "min": lambda b, x, y: _extreme(b, x, y, _EXTREMES["min"]),
+    "max": lambda b, x, y: _extreme(b, x, y, _EXTREMES["max"]),
     "pow": _power,
     "atan2": vecmath_trig.atan2,
     "floordiv": lambda b, x, y: b.intrinsic("floor", b.fdiv(x, y)),
@@ -322,7 +327,23 @@ class BodyCode:
     def _apply(self, b: Builder, instr: Instr, x: Sequence[Value]) -> Value:
         source = self.source(instr)
         found = bf16_accuracy.apply(b, instr, x, source) if self.bf16_accurate else None
+        if found is None and source.is_float and instr.op in _EXTREMES:
+            for i in (1, 0):
+                if self._is_number(instr.args[i]):
+                    return _extreme(b, x[1 - i], x[i], _EXTREMES[instr.op], True)
         return apply(b, instr, x, source) if found is None else found
+
+    def _is_number(self, i: int) -> bool:
+        """Whether a float is known never to be NaN: a constant, a converted integer, a sum of two that are finite."""
+        instr = self.body.code[i]
+        return self._is_finite(i) or (instr.op in ("add", "sub") and all(self._is_finite(a) for a in instr.args))
+
+    def _is_finite(self, i: int) -> bool:
+        instr = self.body.code[i]
+        if instr.op == "const":
+            return math.isfinite(instr.number())
+        source = self.body.code[instr.args[0]].dtype if instr.op == "cast" else instr.dtype
+        return source.is_int and instr.dtype in (DType.F32, DType.F64)
 
     def needed_until(self, roots: Collection[int], known: Collection[int]) -> set[int]:
         """Like :meth:`needed`, but not looking behind known results and row constants."""
