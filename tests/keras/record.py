@@ -22,6 +22,7 @@ import keras
 import numpy as np
 
 import tests.keras.operation_families
+import tests.keras.quantized_families
 import tests.keras.sequence_families  # noqa: F401 - enters its families
 from tests.keras.families import FAMILIES
 from tests.tensorflow.record import _packed, _write
@@ -29,7 +30,8 @@ from tests.tensorflow.record import _packed, _write
 OLD_FORM = {
     "BatchNormalization", "Bidirectional", "CallsOfModels", "Conv2D", "MultiHeadAttention",
     "NestedModels", "Operations", "OperationsOneByOne",
-    "OperationsOnShapes", "PReLU", "RNN", "SeparableConv2D", "Sequential", "TimeDistributed",
+    "OperationsOnShapes", "PReLU", "QuantizedInt8", "QuantizedInt4", "RNN", "SeparableConv2D",
+    "Sequential", "TimeDistributed",
 }  # fmt: skip
 """Families that are recorded as ``.h5`` too."""
 
@@ -57,6 +59,9 @@ def recorded(make: Any, rng: np.random.Generator) -> dict[str, bytes]:
     keras.utils.set_random_seed(int(rng.integers(1 << 30)))
     model = make(rng)
     randomise(model, rng)
+    if hasattr(model, "quantise_to"):
+        mode, config = model.quantise_to
+        model.quantize(mode, config=config)
     arrays = {f"in:{t.name}": random_input(t, rng) for t in flat_inputs(model)}
     given = [arrays[f"in:{t.name}"] for t in flat_inputs(model)]
     structure = getattr(model, "_inputs_struct", None)

@@ -77,6 +77,7 @@ class Memory:
         """Makes every variable that changes an input and an output of the graph; others are constants."""
         states: dict[str, str] = {}
         started: Value | None = None
+        taken = {v.name for n in graph.nodes for v in n.outputs} | {v.name for v in graph.inputs}
         for variable in self.variables.values():
             before, after = variable.before, variable.current
             if before is None or after is None:
@@ -90,6 +91,9 @@ class Memory:
                     Value(before.name, before.dtype, sizes, np.zeros(sizes, dtype) if initial is None else initial),
                 )
                 continue
+            while before.name in taken:  # a damaged file calls a result as a variable
+                before.name += ".state"
+            taken.add(before.name)
             used = _uses(graph, before) or before in graph.outputs
             if variable.initial is not None and variable.initial.any() and used:
                 started = started or Value(STARTED, DType.BOOL, ())

@@ -42,6 +42,12 @@ class KerasContext(Context):
         """The first result of an operator of TensorFlow."""
         return self.tf_all(op, *inputs, **attrs)[0]
 
+    def tf_like(self, op: str, x: Value, *others: Value, **attrs: Any) -> Value:
+        """The same, of the element type of its first operand."""
+        made = self.tf(op, x, *others, **attrs)
+        made.dtype = x.dtype
+        return made
+
     def tf_all(self, op: str, *inputs: Value, **attrs: Any) -> list[Value]:
         """All results of an operator of TensorFlow, by its handler."""
         handler = tensorflow.find(op)
@@ -162,5 +168,6 @@ def precision(node: KerasNode) -> DType | None:
     """The type that a layer computes in, as its policy says; None where it says none."""
     policy = node.config.get("dtype")
     if isinstance(policy, Mapping):
-        policy = policy.get("config", {}).get("name")
-    return _PRECISIONS.get(policy.removeprefix("mixed_")) if isinstance(policy, str) else None
+        told = policy.get("config", {})
+        policy = told.get("name") or told.get("source_name")
+    return _PRECISIONS.get(policy.rpartition("_from_")[2].removeprefix("mixed_")) if isinstance(policy, str) else None

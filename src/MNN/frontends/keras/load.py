@@ -43,6 +43,7 @@ def load(source: str | os.PathLike[str] | bytes) -> Graph:
     ctx.model.report.raise_if_any()
     graph.outputs = [_output(ctx, key, value) for key, value in results]
     graph.meta = {"source": "Keras"}
+    ctx.model.memory.finish(graph)
     return graph
 
 

@@ -114,7 +114,10 @@ class KerasNode(FormatNode):
                 f"{self.where}: the file has no numbers for its variable '{name}'; was it saved without its weights, "
                 "or is the layer used in two models of which one holds them?"
             )
-        return self.part.arrays[name]
+        found = self.part.arrays[name]
+        if found.dtype == np.int8 and not self.part.quantized:  # as in attention, whose file does not say by what scale
+            raise self.unsupported(f"'{name}' kept as 8-bit integers", "save the model before it is quantised")
+        return found
 
 
 def tensors(tree: Any) -> list[Value]:

@@ -57,6 +57,11 @@ class Part:
     def trained(self) -> bool:
         return bool(self.config.get("trainable", True))
 
+    @property
+    def quantized(self) -> bool:
+        """Whether its numbers are kept as integers with scales, which are not trained."""
+        return any(name.endswith("_scale") for name in self.variables)
+
     def slots(self) -> Iterator[tuple[Part, str]]:
         """All variables, in the order of their making."""
         yield from ((self, name) for name in self.variables)
@@ -68,7 +73,8 @@ class Part:
             if not trained:
                 yield from self.slots()
             return
-        yield from ((self, name) for name in self.variables if (name not in _UNTRAINED) == trained)
+        fixed = {name for name in self.variables if name != "bias"} if self.quantized else _UNTRAINED
+        yield from ((self, name) for name in self.variables if (name not in fixed) == trained)
         for part in self.inside:
             yield from part._of(trained)
 
@@ -79,7 +85,10 @@ class Part:
             slots = self._once(slots)
         if len(slots) != len(arrays):
             names = ", ".join(name for _, name in slots[:12]) or "none"
-            raise FormatError(f"{self.where}: {len(arrays)} variables are stored, expected {len(slots)} ({names})")
+            more = "; save a model with LoRA as .keras, which holds it added up" if self.config.get("lora_rank") else ""
+            raise FormatError(
+                f"{self.where}: {len(arrays)} variables are stored, expected {len(slots)} ({names}){more}"
+            )
         for (part, name), array in zip(slots, arrays, strict=True):
             part.arrays[name] = array
         self.lend()

@@ -188,7 +188,7 @@ class Context(GraphBuilder):
 
 def inverted(scales: np.ndarray) -> np.ndarray:
     """What integers are multiplied with; 0 for a scale of 0, whose integers are all 0."""
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):  # a file may hold any scale
         inverse: np.ndarray = np.where(scales == 0, np.float32(0), np.float32(1) / scales).astype(np.float32)
     return inverse
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from MNN.frontends.common.expressions import binary
+from MNN.frontends.keras import quantized_products as quantized
 from MNN.frontends.keras.context import KerasContext
 from MNN.frontends.keras.layers.activations import activated
 from MNN.frontends.keras.node import KerasNode
+from MNN.frontends.keras.quantized import integers, names_of, policy_mode
 from MNN.frontends.keras.registry import Config, keras_layer
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
 
 def kernel_and_bias(config: Config) -> Sequence[str]:
-    return ["kernel", "bias"] if config.get("use_bias", True) else ["kernel"]
+    return names_of(config, "kernel", ["bias"] if config.get("use_bias", True) else [])
 
 
 def biased(ctx: KerasContext, node: KerasNode, x: Value, name: str = "bias") -> Value:
@@ -23,37 +26,37 @@ def biased(ctx: KerasContext, node: KerasNode, x: Value, name: str = "bias") -> 
     return x if bias is None else binary(ctx, "ADD", x, bias)
 
 
-def plain_precision(node: KerasNode, config: Config) -> None:
-    """Refuses layers whose variables are kept in another form than numbers."""
-    if config.get("quantization_config") or config.get("quantization_mode") or config.get("lora_rank"):
-        raise node.unsupported(
-            "a quantised layer or one with LoRA", "save the model before it is quantised, or merge LoRA"
-        )
-
-
 @keras_layer("Dense", variables=kernel_and_bias, masks=True)
 def dense(ctx: KerasContext, node: KerasNode) -> Value:
-    plain_precision(node, node.config)
+    held = integers(node, "kernel", node.int_attr("units"))
+    if held is not None:
+        return activated(ctx, node, biased(ctx, node, quantized.product(ctx, node, node.input(0), held)))
     y = ctx.op("MatMul", node.input(0), ctx.needed(node, "kernel"))
     y.dtype = node.input(0).dtype
     return activated(ctx, node, biased(ctx, node, y))
 
 
 def _einsum_names(config: Config) -> Sequence[str]:
-    return ["kernel", "bias"] if config.get("bias_axes") is not None else ["kernel"]
+    return names_of(config, "kernel", ["bias"] if config.get("bias_axes") is not None else [])
 
 
 @keras_layer("EinsumDense", variables=_einsum_names)
 def einsum_dense(ctx: KerasContext, node: KerasNode) -> Value:
-    plain_precision(node, node.config)
-    x = node.input(0)
-    y = ctx.op("Einsum", x, ctx.needed(node, "kernel"), equation=str(node.get("equation")))
+    x, equation = node.input(0), str(node.get("equation"))
+    if policy_mode(node.config):
+        shape = quantized.kernel_shape(node, x, equation)
+        array = node.array("kernel")
+        count = math.prod(shape) // max(len(array) if array is not None and array.ndim else 1, 1)
+        held = integers(node, "kernel", count)
+        assert held is not None
+        return activated(ctx, node, biased(ctx, node, quantized.einsum(ctx, node, x, held, equation, shape)))
+    y = ctx.op("Einsum", x, ctx.needed(node, "kernel"), equation=equation)
     y.dtype = x.dtype
     return activated(ctx, node, biased(ctx, node, y))
 
 
 def _embeddings(config: Config) -> Sequence[str]:
-    return ["embeddings"]
+    return names_of(config, "embeddings")
 
 
 @keras_layer("Embedding", variables=_embeddings)
@@ -63,10 +66,12 @@ def embedding(ctx: KerasContext, node: KerasNode) -> Value:
 
 def looked_up(ctx: KerasContext, node: KerasNode) -> Value:
     """The rows of a table; numbers that are 0 may be a mask."""
-    plain_precision(node, node.config)
-    x, table = node.input(0), ctx.needed(node, "embeddings")
+    x, held = node.input(0), integers(node, "embeddings", node.int_attr("output_dim"))
     numbers = x if x.dtype in (DType.I32, DType.I64) else ctx.cast(x, DType.I32)
-    y = ctx.op("GatherV2", table, numbers, ctx.const(0, DType.I32))
+    if held is not None:
+        y = quantized.rows(ctx, node, numbers, held)
+    else:
+        y = ctx.op("GatherV2", ctx.needed(node, "embeddings"), numbers, ctx.const(0, DType.I32))
     if node.bool_attr("mask_zero"):
         ctx.masks[y] = ctx.op("BinaryOp", numbers, ctx.const_like(0, numbers), opType="NOTEQUAL")
     return y
@@ -81,7 +86,8 @@ def reversible_embedding(ctx: KerasContext, node: KerasNode) -> Value:
     """An embedding, or (``reverse``) the scores of all words for what a model gives."""
     if not node.argument(1, "reverse", False):
         return looked_up(ctx, node)
-    plain_precision(node, node.config)
+    if policy_mode(node.config):
+        raise node.unsupported("scores by a quantised table", "save the model before it is quantised")
     if node.config.get("reverse_dtype") is not None:
         raise node.unsupported("reverse_dtype", "leave it out")
     x = node.input(0)

@@ -172,9 +172,7 @@ def reduce(ctx: KerasContext, node: KerasNode) -> Value:
         x = floating(ctx, x)
     elif x.dtype is DType.BOOL:
         x = ctx.cast(x, DType.I32)
-    out = ctx.tf(kind, x, ctx.const(axes(ctx, node, x)), keep_dims=node.bool_attr("keepdims"))
-    out.dtype = x.dtype
-    return out
+    return ctx.tf_like(kind, x, ctx.const(axes(ctx, node, x)), keep_dims=node.bool_attr("keepdims"))
 
 
 @keras_op("Var", "Std")

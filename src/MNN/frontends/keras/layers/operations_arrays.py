@@ -216,9 +216,9 @@ def array_split(ctx: KerasContext, node: KerasNode) -> list[Value]:
 @keras_op("Slice")
 def slice_of(ctx: KerasContext, node: KerasNode) -> Value:
     x, begin = node.input(0), node.argument(1, "start_indices")
-    y = ctx.tf("Slice", x, begin if isinstance(begin, Value) else target(ctx, begin), target(ctx, node.get("shape")))
-    y.dtype = x.dtype
-    return y
+    return ctx.tf_like(
+        "Slice", x, begin if isinstance(begin, Value) else target(ctx, begin), target(ctx, node.get("shape"))
+    )
 
 
 @keras_op("Size")
@@ -240,9 +240,7 @@ def scattered(ctx: KerasContext, node: KerasNode) -> Value:
     if how not in _UPDATES:
         raise node.unsupported(f"reduction={how!r:.40}", "use add, max, min or None")
     x, updates = operands(ctx, node.argument(0, "inputs"), node.argument(2, "updates"))
-    y = ctx.tf(f"TensorScatter{_UPDATES[how]}", x, places(ctx, node.argument(1, "indices")), updates)
-    y.dtype = x.dtype
-    return y
+    return ctx.tf_like(f"TensorScatter{_UPDATES[how]}", x, places(ctx, node.argument(1, "indices")), updates)
 
 
 @keras_op("SegmentSum", "SegmentMax", "SegmentMin", "SegmentProd")
@@ -254,9 +252,7 @@ def segments(ctx: KerasContext, node: KerasNode) -> Value:
     if count is None:
         raise node.unsupported("an open number of segments", "give num_segments")
     kind = f"Unsorted{node.op.removeprefix('ops.')}"
-    y = ctx.tf(kind, data, places(ctx, which), ctx.const(int(count), DType.I32))
-    y.dtype = data.dtype
-    return y
+    return ctx.tf_like(kind, data, places(ctx, which), ctx.const(int(count), DType.I32))
 
 
 @keras_op("MultiHot")

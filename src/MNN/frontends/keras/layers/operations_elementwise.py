@@ -92,17 +92,13 @@ _BITS = {
 @keras_op(*_BITS)
 def of_tensorflow(ctx: KerasContext, node: KerasNode) -> Value:
     x, y = _pair(ctx, node)
-    out = ctx.tf(_BITS[node.op.removeprefix("ops.")], x, y)
-    out.dtype = x.dtype
-    return out
+    return ctx.tf_like(_BITS[node.op.removeprefix("ops.")], x, y)
 
 
 @keras_op("BitwiseInvert", "BitwiseNot")
 def inverted(ctx: KerasContext, node: KerasNode) -> Value:
     x = node.input(0)
-    out = ctx.tf("Invert", x)
-    out.dtype = x.dtype
-    return out
+    return ctx.tf_like("Invert", x)
 
 
 @keras_op("Heaviside")
@@ -189,8 +185,7 @@ def of_real_numbers(ctx: KerasContext, node: KerasNode) -> Value:
 @keras_op("FullLike")
 def full_like(ctx: KerasContext, node: KerasNode) -> Value:
     x = node.input(0)
-    zeros = ctx.tf("ZerosLike", x)
-    zeros.dtype = x.dtype
+    zeros = ctx.tf_like("ZerosLike", x)
     return paired(ctx, "Add", zeros, node.argument(1, "fill_value"))
 
 
@@ -241,8 +236,7 @@ def average(ctx: KerasContext, node: KerasNode) -> Value:
         w = ctx.op("Reshape", w, ctx.const([-1 if a == dims[0] else 1 for a in range(rank)]))
         w.dtype = x.dtype
     total = reduced(ctx, "SUM", binary(ctx, "MUL", x, w), dims, False)
-    ones = ctx.tf("OnesLike", x)
-    ones.dtype = x.dtype
+    ones = ctx.tf_like("OnesLike", x)
     return binary(ctx, "REALDIV", total, reduced(ctx, "SUM", binary(ctx, "MUL", ones, w), dims, False))
 
 

@@ -72,17 +72,13 @@ def cross(ctx: KerasContext, node: KerasNode) -> Value:
     )
     if not last or any((v.shape or (0,))[-1] != 3 for v in (x, y)):
         raise node.unsupported("a cross product that is not of three numbers along the last axis", "transpose before")
-    out = ctx.tf("Cross", x, y)
-    out.dtype = x.dtype
-    return out
+    return ctx.tf_like("Cross", x, y)
 
 
 @keras_op("Det")
 def determinant(ctx: KerasContext, node: KerasNode) -> Value:
     x = node.input(0)
-    out = ctx.tf("MatrixDeterminant", x)
-    out.dtype = x.dtype
-    return out
+    return ctx.tf_like("MatrixDeterminant", x)
 
 
 @keras_op("Norm")
@@ -168,9 +164,7 @@ def patches(ctx: KerasContext, node: KerasNode) -> Value:
     padding = node.choice_attr("padding", "valid", "valid", "same").upper()
     numbers = {k: [1, *v, 1] for k, v in (("ksizes", size), ("strides", strides), ("rates", rates))}
     x = node.input(0)
-    out = ctx.tf("ExtractImagePatches", x, padding=padding, **numbers)
-    out.dtype = x.dtype
-    return out
+    return ctx.tf_like("ExtractImagePatches", x, padding=padding, **numbers)
 
 
 @keras_op("RGBToGrayscale")
@@ -188,9 +182,7 @@ def colours(ctx: KerasContext, node: KerasNode) -> Value:
     if node.get("data_format", "channels_last") != "channels_last":
         raise node.unsupported("channels before rows", "use data_format='channels_last'")
     x = node.input(0)
-    out = ctx.tf(node.op.removeprefix("ops."), x)
-    out.dtype = x.dtype
-    return out
+    return ctx.tf_like(node.op.removeprefix("ops."), x)
 
 
 # -- normalisation and attention ---------------------------------------------------------------------------------------

@@ -38,9 +38,7 @@ def target(ctx: KerasContext, sizes: Any) -> Value:
 @keras_op("Reshape")
 def reshape(ctx: KerasContext, node: KerasNode) -> Value:
     sizes = node.argument(1, "newshape", node.get("newshape", None))
-    y = ctx.tf("Reshape", node.input(0), target(ctx, sizes))
-    y.dtype = node.input(0).dtype
-    return y
+    return ctx.tf_like("Reshape", node.input(0), target(ctx, sizes))
 
 
 @keras_op("Ravel")
@@ -56,9 +54,7 @@ def transpose(ctx: KerasContext, node: KerasNode) -> Value:
 
 
 def turned(ctx: KerasContext, x: Value, order: Sequence[int]) -> Value:
-    y = ctx.tf("Transpose", x, ctx.const([a % len(order) for a in order], DType.I32))
-    y.dtype = x.dtype
-    return y
+    return ctx.tf_like("Transpose", x, ctx.const([a % len(order) for a in order], DType.I32))
 
 
 @keras_op("Swapaxes")
@@ -182,9 +178,7 @@ def picked(ctx: KerasContext, node: KerasNode, x: Value, key: Any) -> Value:
         ends.append(end)
         strides.append(stride)
     numbers = [ctx.const(v, DType.I32) for v in (begins, ends, strides)]
-    y = ctx.tf("StridedSlice", x, *numbers, **{f"{name}_mask": bits for name, bits in masks.items()})
-    y.dtype = x.dtype
-    return y
+    return ctx.tf_like("StridedSlice", x, *numbers, **{f"{name}_mask": bits for name, bits in masks.items()})
 
 
 @keras_op("Take")

@@ -139,9 +139,7 @@ def middle(ctx: KerasContext, node: KerasNode, x: Value, resize: bool = False) -
     begin = binary(ctx, "FLOORDIV", binary(ctx, "SUB", now, ctx.const(wanted, DType.I32)), 2)
     parts = [ctx.const([0] * axis, DType.I32), begin, ctx.const([0] * (rank - axis - 2), DType.I32)]
     begins_at = ctx.op("Concat", *(p for p in parts if p is begin or p.array().size), axis=0)
-    y = ctx.tf("Slice", x, begins_at, ctx.const([-1] * axis + wanted + [-1] * (rank - axis - 2), DType.I32))
-    y.dtype = x.dtype
-    return y
+    return ctx.tf_like("Slice", x, begins_at, ctx.const([-1] * axis + wanted + [-1] * (rank - axis - 2), DType.I32))
 
 
 @keras_layer("RandomCrop")

@@ -182,9 +182,7 @@ def _compacted(ctx: KerasContext, x: Value, counted: Value, done: Value, lengths
 
 
 def _taken(ctx: KerasContext, x: Value, steps: Value) -> Value:
-    y = ctx.tf("GatherV2", x, steps, ctx.const(1, DType.I32), batch_dims=1)
-    y.dtype = x.dtype
-    return y
+    return ctx.tf_like("GatherV2", x, steps, ctx.const(1, DType.I32), batch_dims=1)
 
 
 def _spread(ctx: KerasContext, out: Value, done: Value) -> Value:
@@ -231,7 +229,38 @@ def state_count(cell: Part) -> int:
 def run_layer(ctx: KerasContext, node: KerasNode, given: Run, backwards: bool) -> tuple[Value, list[Value]]:
     """All outputs and the last states of a layer, whose cell may be several one above the other."""
     if node.bool_attr("stateful"):
-        raise node.unsupported("a stateful layer", "give the model its states as inputs and outputs (initial_state)")
+        return _from_run_to_run(ctx, node, given, backwards)
+    return _layers(ctx, node, given, backwards)
+
+
+def _from_run_to_run(ctx: KerasContext, node: KerasNode, given: Run, backwards: bool) -> tuple[Value, list[Value]]:
+    """A ``stateful`` layer goes on where the last run of the model ended."""
+    batch = given.x.shape[0] if given.x.shape else None
+    if not isinstance(batch, int) or any(s is not None for s in given.states):
+        raise node.unsupported(
+            "a stateful layer of an open batch size, or one with states of its own",
+            "give its input layer a batch_size, and no initial_state",
+        )
+    memory, kind = ctx.model.memory, given.x.dtype or DType.F32
+    names = [f"{node.name}/state{i}" for i in range(len(given.states))]
+    sizes = _state_sizes(node, node.part.child("cell"))
+    before: list[Value | None] = [
+        memory.read(name, kind, (batch, size)) for name, size in zip(names, sizes, strict=True)
+    ]
+    out, after = _layers(ctx, node, Run(given.x, given.mask, before), backwards)
+    for name, size, value in zip(names, sizes, after, strict=True):
+        value.dtype, value.shape = kind, (batch, size)
+        memory.assign(name, value)
+    return out, after
+
+
+def _state_sizes(node: KerasNode, cell: Part) -> list[int]:
+    if cell.kind == "StackedRNNCells":
+        return [size for inner in cell.inside for size in _state_sizes(node, inner)]
+    return [KerasNode(cell, [], {}).int_attr("units")] * state_count(cell)
+
+
+def _layers(ctx: KerasContext, node: KerasNode, given: Run, backwards: bool) -> tuple[Value, list[Value]]:
     cell = node.part.child("cell")
     cells = cell.inside if cell.kind == "StackedRNNCells" else [cell]
     states, x, last = list(given.states), given.x, []
