@@ -58,6 +58,10 @@ def vars_of(graph: Graph) -> dict[Value, Var]:
         for i, value in enumerate(node.outputs):
             made[value] = Var(expr, i, data_format[layouts.get(value.name, "NCHW")])
         expr.name = node.outputs[0].name
+    fixed = graph.meta.get("fixed")
+    for value, var in made.items():
+        if value.is_const and isinstance(fixed, list) and value.name in fixed:
+            var._expr.fixed = True
     return made
 
 

@@ -56,6 +56,8 @@ class Expr:
     """The path of the module that it was made in; empty outside of all."""
     borrowed = False
     """Whether its numbers lie in memory of the user's, who may change them."""
+    fixed = False
+    """Whether a model's file says that it is no parameter, such as a buffer of PyTorch's."""
     leaf_type: Type = (DType.F32, ())
     shapes_at, numbers_at = 0, 0
     """How often a leaf's shape, and its numbers, have changed."""

@@ -205,11 +205,13 @@ class Gather(Prim):
 
     Data dimension ``indexed[j]`` is addressed by ``idx_j[o]`` (i32 or i64, broadcast to the output's shape, negative
     values count from the end); every other data dimension ``d`` by output coordinate ``o[walk[d]]`` (``walk`` holds
-    -1 for indexed dimensions). An index out of range is a :class:`~MNN.errors.RunError`.
+    -1 for indexed dimensions). An index out of range is a :class:`~MNN.errors.RunError`. What is read at the index
+    ``still`` of the first indexed dimension passes no gradient on.
     """
 
     indexed: tuple[int, ...] = ()
     walk: tuple[int, ...] = ()
+    still: int | None = None
 
 
 @dataclass(eq=False)

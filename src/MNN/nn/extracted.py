@@ -27,8 +27,8 @@ MASKED = 1e4
 
 class Extracted(Module):
     """What computes ``outputs`` from ``inputs``. Constants of floats that are no single numbers are its parameters,
-    unless there shall be none: ``constant``. Masks of attention, and zeros that recurrences begin with, stay what they
-    are."""
+    unless there shall be none: ``constant``. Masks of attention, zeros that recurrences begin with, and buffers and
+    constants of an exported PyTorch program stay what they are."""
 
     def __init__(
         self, inputs: Sequence[Var], outputs: Sequence[Var], trained: bool = False, constant: bool = False
@@ -48,6 +48,8 @@ class Extracted(Module):
                     continue
                 kind, shape = ref[0].leaf_type
                 if not kind.is_float or not shape:
+                    continue
+                if ref[0].fixed and number not in kept:
                     continue
                 array = ref[0].results()[0]
                 if not np.all(np.abs(array) < MASKED) or (id(ref[0]) in beginnings and not array.any()):

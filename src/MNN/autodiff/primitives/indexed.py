@@ -19,6 +19,12 @@ def _gather(b: Builder, prim: p.Gather, g: Cotangents, wanted: Wanted) -> Sequen
     data, given = prim.inputs[0], g[0]
     assert given is not None
     rest: list[Tensor | None] = [None] * (len(prim.inputs) - 1)
+    if (still := prim.still) is not None:
+
+        def moving(s: BodyBuilder, slope: int, index: int) -> int:
+            return s("select", s("eq", index, s.const(still, s.dtype(index))), s.const(0, s.dtype(slope)), slope)
+
+        given = b.map(moving, given, prim.inputs[1])
     return [b.scatter("add", zeros(b, data), given, prim.inputs[1:], prim.indexed, prim.walk), *rest]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from MNN.errors import ShapeError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
+from MNN.ir.prims import Gather as GatherPrim
 from MNN.ir.prims import Tensor, TopK
 from MNN.ir.shape import elements, normalize_axis
 from MNN.ops.arranging.creating import checked_shape, iota
@@ -33,13 +34,25 @@ def _axis(b: Builder, given: Tensor | None, default: int, rank: int) -> int:
 
 @register("GatherV2")
 class GatherV2(Operator):
-    """data, indices, axis?: whole slices of data along an axis; the indices' shape takes the axis' place."""
+    """data, indices, axis?: whole slices of data along an axis; the indices' shape takes the axis' place.
+    ``paddingIndex`` is that of the slice that is not trained, -1 where all are."""
 
-    attributes = {"Taxis": "DT_INVALID", "Tindices": "DT_INVALID", "Tparams": "DT_INVALID"}
+    attributes = {"Taxis": "DT_INVALID", "Tindices": "DT_INVALID", "Tparams": "DT_INVALID", "paddingIndex": -1}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         data, indices = operand(b, inputs, 0), as_index(b, operand(b, inputs, 1))
-        return [take(b, data, indices, _axis(b, optional(inputs, 2), 0, data.rank))]
+        axis, padding = _axis(b, optional(inputs, 2), 0, data.rank), self.int_attr(node, "paddingIndex")
+        if padding >= 0 and axis == 0 and data.rank > 0:
+            return [_embedding(b, data, indices, padding)]
+        return [take(b, data, indices, axis)]
+
+
+def _embedding(b: Builder, data: Tensor, indices: Tensor, padding: int) -> Tensor:
+    """Rows of data, one of which gets no gradient."""
+    index = b.reshape(indices, (*indices.shape, *[1] * (data.rank - 1)))
+    walk = (-1, *[indices.rank + d for d in range(data.rank - 1)])
+    prim = GatherPrim([data, index], indexed=(0,), walk=walk, still=padding)
+    return b.emit(prim, (data.dtype, (*indices.shape, *data.shape[1:])))[0]
 
 
 @register("Gather")

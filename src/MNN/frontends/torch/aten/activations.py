@@ -45,7 +45,8 @@ def prelu(ctx: TorchBuilder, x: Value, weight: Value) -> Value:
     """One slope, or one per channel (axis 1)."""
     numbers, rank = ctx.constant(weight), ctx.rank(x)
     if numbers is not None and rank is not None and rank >= 2:
-        return ctx.op("PReLU", x, ctx.const(numbers.reshape(-1)), slopeCount=int(numbers.size))
+        slopes = weight if numbers.ndim == 1 else ctx.const(numbers.reshape(-1))  # one parameter, used once or often
+        return ctx.op("PReLU", x, slopes, slopeCount=int(numbers.size))
     if rank is not None and rank > 2 and ctx.rank(weight) == 1:
         weight = ctx.op("Reshape", weight, ctx.const([-1, *[1] * (rank - 2)]))
     positive = ctx.op("BinaryOp", x, ctx.const_like(0, x), opType="GREATER")

@@ -31,7 +31,9 @@ def index_select(ctx: TorchBuilder, x: Value, dim: int, index: Value) -> Value:
 def embedding(
     ctx: TorchBuilder, weight: Value, indices: Value, padding_idx: Int = -1, scale: bool = False, sparse: bool = False
 ) -> Value:
-    return ctx.op("GatherV2", weight, indices, _axis(ctx, 0))
+    """``padding_idx`` is a row that is not trained, -1 none."""
+    still = {"paddingIndex": int(padding_idx)} if isinstance(padding_idx, int) and padding_idx >= 0 else {}
+    return ctx.op("GatherV2", weight, indices, _axis(ctx, 0), **still)
 
 
 @aten("_embedding_bag", "embedding_bag", "_embedding_bag_forward_only")

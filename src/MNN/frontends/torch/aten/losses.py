@@ -92,6 +92,15 @@ def nll_loss(
     ignore_index: Scalar = -100,
 ) -> Value | list[Value]:  # fmt: skip
     """Minus the number of each target's class (axis 1, or 0 of a single sample); of these the mean is weighted."""
+    both = ctx.name.endswith("forward")
+    out, total = _likelihood(ctx, x, target, weight, reduction, ignore_index)
+    return [out, total] if both else out
+
+
+def _likelihood(
+    ctx: TorchBuilder, x: Value, target: Value, weight: Value | None, reduction: int, ignore_index: Scalar
+) -> tuple[Value, Value]:
+    """The loss, and the sum of the weights of all targets."""
     axis = min(ctx.rank_of(x) - 1, 1)
     kept = ctx.binary("NOTEQUAL", target, ignore_index)
     classes = apply(ctx, "where", [kept, target, 0], {})
@@ -105,7 +114,7 @@ def nll_loss(
     out = shares if reduction == 0 else reduced(ctx, "SUM", shares, None, False)
     if reduction == 1:
         out = ctx.binary("REALDIV", out, total)
-    return [out, total] if ctx.name.endswith("forward") else out
+    return out, total
 
 
 @aten("cross_entropy_loss")
@@ -125,10 +134,21 @@ def cross_entropy(
             shares = ctx.binary("MUL", shares, ctx.unsqueeze(weight, *range(1, ctx.rank_of(x) - axis)))
         lines = ctx.unary("NEG", reduced(ctx, "SUM", shares, axis, False))
         return _gathered(ctx, lines, reduction)
-    if label_smoothing:
-        raise ctx.unsupported("label smoothing of classes", "give probabilities as the target")
-    ctx.name = "nll_loss"
-    return nll_loss(ctx, logs, target, weight, reduction, ignore_index)  # type: ignore[return-value]
+    found, total = _likelihood(ctx, logs, target, weight, reduction, ignore_index)
+    if not label_smoothing:
+        return found
+    count = ctx.known(ctx.size(x, axis), "a number of classes")
+    if weight is not None:
+        logs = ctx.binary("MUL", logs, ctx.unsqueeze(weight, *range(1, ctx.rank_of(x) - axis)))
+    even = ctx.unary("NEG", reduced(ctx, "SUM", logs, axis, False))
+    even = apply(ctx, "where", [ctx.binary("NOTEQUAL", target, ignore_index), even, 0.0], {})
+    if reduction:
+        even = reduced(ctx, "SUM", even, None, False)
+    if reduction == 1:
+        even = ctx.binary("REALDIV", even, total)
+    return ctx.binary(
+        "ADD", ctx.binary("MUL", found, 1 - label_smoothing), ctx.binary("MUL", even, label_smoothing / count)
+    )
 
 
 @aten("kl_div")

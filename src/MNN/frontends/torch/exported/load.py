@@ -33,7 +33,7 @@ def load(source: str | os.PathLike[str] | bytes, names: Mapping[str, str] | None
 
     Inputs have the names of the module's parameters, outputs those of its result's keys, where it has some. Symbolic
     sizes are named axes; ``names`` gives them other names. Buffers that the program writes become states
-    (``Graph.meta["states"]``).
+    (``Graph.meta["states"]``). ``Graph.meta["fixed"]`` has the names of constants that are no parameters.
 
     Raises :class:`~MNN.errors.FormatError` for malformed files, and
     :class:`~MNN.frontends.common.problems.UnsupportedModelError`, which lists everything the engine cannot do.
@@ -76,6 +76,8 @@ class _Program:
         self._graph = Graph(name="main")
         self._ctx = TorchBuilder(ModelState(), self._graph)
         self._buffers: dict[str, tuple[Value, Variable]] = {}
+        self._fixed: list[str] = []
+        """Names of constants that are no parameters."""
         self._states = States(self._ctx)
         self._known = states
 
@@ -92,6 +94,7 @@ class _Program:
         self._ctx.model.report.raise_if_any()
         version = self._program.data.get("torch_version")
         self._graph.meta |= {"source": "TORCH", "producer": f"torch {version}" if isinstance(version, str) else "torch"}
+        self._graph.meta["fixed"] = self._fixed
         return self._graph
 
     # -- inputs -----------------------------------------------------------------------------------------------------
@@ -107,7 +110,7 @@ class _Program:
                 full = held.text(
                     {"parameter": "parameter_name", "buffer": "buffer_name"}.get(kind, "tensor_constant_name")
                 )
-                self._constant(converter, name, full, kind == "buffer")
+                self._constant(converter, name, full, kind)
             elif kind == "user_input":
                 self._user_input(converter, held.record("arg"), meta)
             elif kind == "custom_obj":
@@ -115,7 +118,7 @@ class _Program:
             elif kind not in ("constant_input", "token"):
                 raise UnsupportedError(f"{spec.where}: an input of the kind {kind} is not supported")
 
-    def _constant(self, converter: Converter, name: str, full: str, buffer: bool) -> None:
+    def _constant(self, converter: Converter, name: str, full: str, kind: str) -> None:
         try:
             array = self._tensors.find(full)
         except UnsupportedError as error:
@@ -130,8 +133,10 @@ class _Program:
             value = Value(self._ctx.unique(full), DType.of(array), tuple(array.shape), array)
         variable = Variable(value)
         converter.define(name, Complex(variable) if self._tensors.is_complex(full) else variable)
-        if buffer:
+        if kind == "buffer":
             self._buffers[full] = (value, variable)
+        if kind != "parameter" and value.is_const:
+            self._fixed.append(value.name)
 
     def _user_input(self, converter: Converter, argument: Record, meta: dict[str, Record]) -> None:
         kind, held = argument.union()
