@@ -264,8 +264,8 @@ class Builder:
         order = slice(None, None, -1 if slope_at_bounds else 1)
 
         def body(b: BodyBuilder, a: int) -> int:
-            a = a if low is None else b("max", *(a, b.const(low, b.dtype(a)))[order])
-            return a if high is None else b("min", *(a, b.const(high, b.dtype(a)))[order])
+            a = a if low is None else b("max", *[a, b.const(low, b.dtype(a))][order])
+            return a if high is None else b("min", *[a, b.const(high, b.dtype(a))][order])
 
         return x if low is None and high is None else self.map(body, x)
 
