@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tests.llm.cases_gpt import GPT
-from tests.llm.cases_hybrid import HYBRID
+from tests.llm.cases_dense import DENSE
+from tests.llm.cases_gpt import GPT, SAVED_GPT
+from tests.llm.cases_hybrid import HYBRID, SAVED_HYBRID
+from tests.llm.cases_mixtures import MIXTURES
 from tests.llm.draws import VOCABULARY, Draw
 from tests.llm.draws import base as _base
 from tests.llm.draws import experts as _experts
@@ -297,7 +299,10 @@ FAMILIES: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "mixtral": _mixtral, "olmoe": _olmoe, "granitemoe": _granitemoe, "deepseek_v2": _deepseek_v2,
     "deepseek_v3": _deepseek_v3, "glm4_moe": _glm4_moe, "gpt_oss": _gpt_oss, "olmo3": _olmo3,
     "exaone4": _exaone4, "seed_oss": _seed_oss, "ernie4_5": _ernie, "hunyuan_v1_dense": _hunyuan, **GPT, **HYBRID,
+    **DENSE, **MIXTURES,
 }  # fmt: skip
+SAVED = {*DENSE, *MIXTURES, *SAVED_GPT, *SAVED_HYBRID}
+"""Families that are recorded through files as transformers writes them."""
 
 
 def _encoder(rng: Draw) -> dict[str, Any]:
@@ -376,12 +381,12 @@ def weights(shapes: Mapping[str, Sequence[int]], seed: int) -> dict[str, np.ndar
     found = {}
     for name, shape in shapes.items():
         rng = np.random.default_rng([zlib.crc32(name.encode()), seed])
-        data = rng.standard_normal(tuple(shape))
+        data = np.asarray(rng.standard_normal(tuple(shape)))
         if len(shape) > 1:
             data *= (1.0 if "embed" in name else 1.6) / np.sqrt(shape[-1])
         else:
-            data = 0.2 * data + (1.0 if name.endswith("norm.weight") or "layernorm" in name else 0.0)
-        found[name] = data.astype(np.float32)
+            data = 0.2 * data + (1.0 if name.endswith("norm.weight") or "layernorm" in name or "scal" in name else 0.0)
+        found[name] = np.asarray(data, np.float32)
     return found
 
 

@@ -104,3 +104,46 @@ GPT: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "gpt2": _gpt2, "gpt_bigcode": _gpt_bigcode, "gpt_neox": _gpt_neox, "opt": _opt, "bloom": _bloom, "mpt": _mpt,
     "falcon": _falcon, "phi": _phi, "cohere": _cohere, "cohere2": _cohere2,
 }  # fmt: skip
+
+
+def _stablelm(rng: Draw) -> dict[str, Any]:
+    config = base(rng)
+    config["layer_norm_eps"] = config.pop("rms_norm_eps")
+    size = config["hidden_size"] // config["num_attention_heads"]
+    turns = rope(rng, config, size, ("default", "linear")) | {"partial_rotary_factor": 0.5 if size % 4 == 0 else 1.0}
+    flags = ("use_qkv_bias", "qk_layernorm", "use_parallel_residual")
+    return config | {"rope_parameters": turns} | {name: bool(rng.random() < 0.5) for name in flags}
+
+
+def _gptj(rng: Draw) -> dict[str, Any]:
+    told = _sizes(rng, _SHORT) | _MARKS | {"n_inner": int(rng.choice([24, 63])), "n_positions": ENOUGH}
+    told["n_embd"] = told["n_head"] * 8 * int(rng.choice([1, 2]))
+    return told | {"rotary_dim": int(rng.choice([4, 8])), "tie_word_embeddings": False}
+
+
+def _codegen(rng: Draw) -> dict[str, Any]:
+    return _gptj(rng) | {"n_head": 4, "n_embd": 4 * int(rng.choice([8, 16]))}
+
+
+def _gpt_neo(rng: Draw) -> dict[str, Any]:
+    names = {"hidden_size": "hidden_size", "num_attention_heads": "num_heads"}
+    told = _sizes(rng, names) | _MARKS | {"num_layers": 2, "max_position_embeddings": ENOUGH}
+    kinds = [[["global", "local"], 1]] if rng.random() < 0.7 else [[["local"], 2]]
+    return told | {"attention_types": kinds, "window_size": 9, "intermediate_size": 40}
+
+
+def _persimmon(rng: Draw) -> dict[str, Any]:
+    config = base(rng)
+    del config["num_key_value_heads"]
+    config["layer_norm_eps"] = config.pop("rms_norm_eps")
+    config["hidden_size"] = config["num_attention_heads"] * 16
+    turns = rope(rng, config, 16, ("default", "linear")) | {"partial_rotary_factor": 0.5}
+    return config | {"rope_parameters": turns, "qk_layernorm": bool(rng.random() < 0.7)}
+
+
+_SAVED: dict[str, Callable[[Draw], dict[str, Any]]] = {
+    "stablelm": _stablelm, "gptj": _gptj, "codegen": _codegen, "gpt_neo": _gpt_neo, "persimmon": _persimmon,
+}  # fmt: skip
+GPT |= _SAVED
+SAVED_GPT = set(_SAVED)
+"""Those that are recorded through files as transformers writes them."""

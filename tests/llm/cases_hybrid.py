@@ -94,3 +94,78 @@ HYBRID: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "lfm2": _lfm2, "granitemoehybrid": _granitemoehybrid, "qwen3_next": _qwen3_next, "lfm2_moe": _lfm2_moe,
     "qwen3_5_text": _qwen3_5, "falcon_h1": _falcon_h1,
 }  # fmt: skip
+
+
+def _qwen3_5_moe(rng: Draw) -> dict[str, Any]:
+    config = _qwen3_next(rng)
+    for name in ("norm_topk_prob", "mlp_only_layers"):
+        del config[name]
+    return config
+
+
+def _plain_mamba(rng: Draw) -> dict[str, Any]:
+    config = base(rng)
+    return {
+        "vocab_size": config["vocab_size"], "hidden_size": config["hidden_size"], "num_hidden_layers": 2,
+        "state_size": int(rng.choice([4, 6, 16])), "expand": int(rng.choice([1, 2])),
+        "conv_kernel": int(rng.choice([2, 4])), "use_bias": bool(rng.random() < 0.3),
+        "use_conv_bias": bool(rng.random() < 0.7), "tie_word_embeddings": bool(rng.random() < 0.5),
+        "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+    }  # fmt: skip
+
+
+def _mamba1(rng: Draw) -> dict[str, Any]:
+    return _plain_mamba(rng) | {"time_step_rank": int(rng.choice([3, 8]))}
+
+
+def _mamba2(rng: Draw) -> dict[str, Any]:
+    config = _plain_mamba(rng)
+    told = _mamba(rng, config)
+    names = {"num_heads": "mamba_n_heads", "head_dim": "mamba_d_head", "n_groups": "mamba_n_groups"}
+    return config | {new: told[old] for new, old in names.items()} | {"expand": 2, "chunk_size": 8}
+
+
+def _bamba(rng: Draw) -> dict[str, Any]:
+    config = base(rng) | {"num_hidden_layers": 3}
+    size = config["hidden_size"] // config["num_attention_heads"]
+    turns = rope(rng, config, size, ("default", "linear"))
+    biases = {name: bool(rng.random() < 0.3) for name in ("attention_bias", "mlp_bias")}
+    return (
+        config | _mamba(rng, config) | biases | {"rope_parameters": turns, "attn_layer_indices": [int(rng.integers(3))]}
+    )
+
+
+def _jamba(rng: Draw) -> dict[str, Any]:
+    config = base(rng) | experts(rng) | {"num_hidden_layers": 4}
+    if rng.random() < 0.3:
+        config |= {"num_experts": 1, "num_experts_per_tok": 1}
+    return config | {
+        "attn_layer_period": 2, "attn_layer_offset": int(rng.integers(2)), "expert_layer_offset": int(rng.integers(2)),
+        "expert_layer_period": 2, "mamba_d_state": int(rng.choice([4, 16])), "mamba_d_conv": int(rng.choice([2, 4])),
+        "mamba_dt_rank": int(rng.choice([3, 8])), "mamba_conv_bias": bool(rng.random() < 0.7),
+        "mamba_proj_bias": bool(rng.random() < 0.3), "use_mamba_kernels": False,
+    }  # fmt: skip
+
+
+def _nemotron_h(rng: Draw) -> dict[str, Any]:
+    config, groups = base(rng), int(rng.choice([1, 2]))
+    told, kinds = _mamba(rng, config), ["linear_attention", "full_attention", "mlp", "moe"]
+    latent = {"moe_latent_size": 12} if rng.random() < 0.4 else {}
+    return config | latent | {
+        "layers_block_type": [str(kind) for kind in rng.permutation(kinds)], "head_dim": int(rng.choice([8, 16])),
+        "mamba_num_heads": told["mamba_n_heads"], "mamba_head_dim": told["mamba_d_head"],
+        "n_groups": told["mamba_n_groups"], "ssm_state_size": told["mamba_d_state"], "chunk_size": 8,
+        "conv_kernel": told["mamba_d_conv"], "use_conv_bias": told["mamba_conv_bias"],
+        "use_bias": bool(rng.random() < 0.3), "n_routed_experts": 4 * groups, "n_group": groups, "topk_group": 1,
+        "num_experts_per_tok": int(rng.integers(1, 4)), "moe_intermediate_size": 16,
+        "moe_shared_expert_intermediate_size": 24, "routed_scaling_factor": float(rng.choice([1.0, 2.5])),
+    }  # fmt: skip
+
+
+_SAVED: dict[str, Callable[[Draw], dict[str, Any]]] = {
+    "qwen3_5_moe_text": _qwen3_5_moe, "mamba": _mamba1, "falcon_mamba": _mamba1, "mamba2": _mamba2, "bamba": _bamba,
+    "jamba": _jamba, "nemotron_h": _nemotron_h,
+}  # fmt: skip
+HYBRID |= _SAVED
+SAVED_HYBRID = set(_SAVED)
+"""Those that are recorded through files as transformers writes them."""

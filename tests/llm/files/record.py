@@ -81,13 +81,22 @@ def smollm2() -> dict[str, Any]:
     return found
 
 
+def _converted(architecture: str, module: str) -> str:
+    """What llama.cpp's converter calls a module before it asks for the name."""
+    if architecture != "lfm2moe":
+        return module
+    for ours, theirs in (("w1", "gate_proj"), ("w2", "down_proj"), ("w3", "up_proj")):
+        module = module.replace(f".experts.{ours}", f".experts.{theirs}")
+    return module.replace("feed_forward.expert", "feed_forward.expert_bias") if module.endswith(".expert") else module
+
+
 def names() -> dict[str, dict[str, str | None]]:
     """By architecture: what the package calls the modules that this engine names."""
     labels = {label: arch for arch, label in gguf.MODEL_ARCH_NAMES.items()}
     found: dict[str, dict[str, str | None]] = {}
     for name in ARCHITECTURES:
         table = gguf.get_tensor_name_map(labels["llama" if name == "mixtral" else name], LAYER + 1)
-        found[name] = {module: table.get_name(module) for module in modules(name).values()}
+        found[name] = {module: table.get_name(_converted(name, module)) for module in modules(name).values()}
     return found
 
 

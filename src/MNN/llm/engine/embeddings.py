@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +23,25 @@ class Table(Protocol):
         ...
 
 
+class SeveralTables:
+    """Tables side by side. Tokens that one of them has no row for have its first."""
+
+    def __init__(self, tables: Sequence[Table]) -> None:
+        self._tables = tables
+        self.shape = (tables[0].shape[0], sum(table.shape[1] for table in tables))
+
+    def rows(self, index: Array) -> Array:
+        found = [table.rows(np.where(index < table.shape[0], index, 0)) for table in self._tables]
+        side_by_side: Array = np.concatenate(found, axis=1)
+        return side_by_side
+
+
+def tables_of(weights: Mapping[str, Table], names: str) -> Table:
+    """Those that a graph's ``embeddings`` name."""
+    tables = [weights[name] for name in names.split(" ")]
+    return tables[0] if len(tables) == 1 else SeveralTables(tables)
+
+
 def embedded(table: Table, tokens: Sequence[int]) -> Array:
     """The rows of ``tokens``, f32 ``[1, tokens, width]``. Raises :class:`MNNError` for numbers that are no tokens."""
     index, count = np.asarray(tokens, np.int64), table.shape[0]
@@ -32,4 +51,4 @@ def embedded(table: Table, tokens: Sequence[int]) -> Array:
     return table.rows(index)[None]
 
 
-__all__ = ["Table", "embedded"]
+__all__ = ["SeveralTables", "Table", "embedded", "tables_of"]

@@ -20,7 +20,8 @@ BLOCK = 32
 TABLES = ("embed", "output", "lm_head", "wte.", "wpe.")
 """Parts of names: what lies at the ends of a network keeps eight bits at least."""
 
-ROUTERS = (".gate.weight", "shared_expert_gate.weight", "router.layer.weight", ".router.weight")
+ROUTERS = (".gate.weight", "shared_expert_gate.weight", "router.layer.weight", ".router.weight", "router.proj.weight",
+           ".gate.wg.weight")  # fmt: skip
 """Ends of names: layers that choose experts, which stay as they are. They are small, and a choice has no rounding."""
 
 EXACT = (

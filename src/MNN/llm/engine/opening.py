@@ -12,6 +12,7 @@ from MNN.cache.scratch import scratch
 from MNN.errors import MNNError, UnsupportedError
 from MNN.ir.graph import Graph
 from MNN.llm.engine.adapters import rank_of
+from MNN.llm.engine.embeddings import tables_of
 from MNN.llm.engine.loaded import LoadedWeights, check_bits, row_bits_of
 from MNN.llm.engine.paged import PagedDecoder
 from MNN.llm.engine.spilling import Spilling
@@ -163,7 +164,7 @@ class Opened:
             return StatefulModel(made, own, None, None if spilling is None else spilling.zeros)
 
         whole, own = session(modules, columns)
-        table = tensors[json.loads(whole.card.facts["embeddings"])]
+        table = tables_of(tensors, json.loads(whole.card.facts["embeddings"]))
         found = PagedDecoder(whole, own, cache, table, longest, switch(told.values), columns, spilling)
         found.told = f"{bits} bits, rows of {row_bits} bits, {cache.keys} and {cache.values} bits a key and a value"
         if found.bank is not None and config.cache:  # packed weights are then those on disk, once for all graphs

@@ -341,7 +341,7 @@ class PagedDecoder(Decoder):
             for table, part, one in zip(tables, places, work.text.lists, strict=True):
                 table[entry : entry + len(one.pages)] = one.pages
                 part.append(table[entry + own // PAGE] * PAGE + own % PAGE)
-            entry += len(work.text.lists[0].pages)
+            entry += len(work.text.lists[0].pages) if work.text.lists else 0
         extra = 1 if len(tokens) == _FEWEST - 1 else 0
         if extra:  # a token that is written nowhere, and of which nobody asks anything
             tokens.append(0)
@@ -359,8 +359,9 @@ class PagedDecoder(Decoder):
             "embedded": embedded(self.embeddings, tokens),
             "positions": np.concatenate(positions, dtype=np.int64)[None],
             "rows": np.array(rows, np.int64),
-            "tiles": np.array(tiles, np.int64),
         }
+        if self._windows:  # a layer of attention at least
+            feeds["tiles"] = np.array(tiles, np.int64)
         if works[0].given is not None:
             parts = [work.given for work in works if work.given is not None]
             feeds[GIVEN] = np.concatenate([*parts, np.zeros((extra, parts[0].shape[1]), np.float32)])[None]

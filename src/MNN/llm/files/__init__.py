@@ -15,6 +15,7 @@ from MNN.llm.files import compressed, mxfp4
 from MNN.llm.files.defaults import completed
 from MNN.llm.files.gguf.config import config_of
 from MNN.llm.files.gguf.renaming import renamed
+from MNN.llm.files.halves import text_half
 from MNN.llm.files.mapped import read_json
 from MNN.llm.files.packed import Packing, unite
 from MNN.llm.files.places import find, read_gguf_shards
@@ -41,12 +42,12 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
     told = read_json(config) if config.is_file() else {}
     how = told.get("quantization_config")
     if isinstance(how, dict) and how.get("quant_method") == mxfp4.METHOD:
-        return Weights(turned(mxfp4.unite(tensors), told.get("model_type")), str(path))
-    if isinstance(how, dict) and how.get("quant_method") in compressed.METHODS:
-        return Weights(turned(compressed.unite(tensors, how, str(path)), told.get("model_type")), str(path))
-    packing = Packing.of(told, str(config))
-    tensors = unite(tensors, packing, str(path)) if packing else tensors
-    return Weights(turned(tensors, told.get("model_type")), str(path))
+        tensors = mxfp4.unite(tensors)
+    elif isinstance(how, dict) and how.get("quant_method") in compressed.METHODS:
+        tensors = compressed.unite(tensors, how, str(path))
+    elif packing := Packing.of(told, str(config)):
+        tensors = unite(tensors, packing, str(path))
+    return Weights(turned(text_half(tensors), told.get("model_type")), str(path))
 
 
 def _of_files(files: tuple[Path, ...], path: str | os.PathLike[str]) -> dict[str, WeightTensor]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import FormatError, UnsupportedError
+from MNN.llm.files.halves import text_name
 from MNN.llm.files.mapped import read_json
 from MNN.llm.files.safetensors import read_safetensors
 from MNN.llm.files.tensors import Array, Rows, Weights, WeightTensor
@@ -75,7 +76,7 @@ def read_adapter(tensors: Weights, folder: str | os.PathLike[str]) -> dict[str, 
     for key, down in parts.items():
         if not key.endswith(".lora_A.weight"):
             continue
-        module = key.removeprefix(_PREFIX).removesuffix(".lora_A.weight")
+        module = text_name(key.removeprefix(_PREFIX).removesuffix(".lora_A.weight"))
         up = parts.get(key.replace(".lora_A.", ".lora_B."))
         name = f"{module}.weight"
         if name not in tensors:

@@ -48,6 +48,22 @@ class Arithmetic(GraphBuilder):
             return x
         return self.multiply(self.op("TanH", self.multiply(x, 1.0 / cap)), cap)
 
+    def of_size_one(self, x: Value, epsilon: float, gamma: Value | None = None) -> Value:
+        """``x`` over the root of the mean square of its last axis, times ``gamma`` where there is one."""
+        weights = [] if gamma is None else [gamma]
+        return self.op("LayerNorm", x, *weights, axis=[-1], epsilon=epsilon, useRMSNorm=True)
+
+    def centred(self, x: Value, epsilon: float) -> Value:
+        """Layer normalisation over the last axis, without weights."""
+        return self.op("LayerNorm", x, axis=[-1], epsilon=epsilon)
+
+    def mean(self, x: Value, axis: int) -> Value:
+        """The mean along an axis, which stays with the size 1."""
+        return self.op("Reduction", x, operation="MEAN", dim=[axis], keepDims=True)
+
+    def matmul(self, x: Value, y: Value) -> Value:
+        return self.op("MatMul", x, y)
+
     def reshape(self, x: Value, *sizes: int) -> Value:
         """0 keeps a size, -1 is computed."""
         return self.op("Reshape", x, dims=list(sizes))

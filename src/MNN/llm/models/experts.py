@@ -81,8 +81,15 @@ def usual(at: str) -> Experts:
 def mixture(net: Layers, x: Value, router: str, routing: Routing, experts: Experts, activation: str) -> Value:
     """What the experts that ``router.weight`` chooses make of ``x [batch, sequence, width]``, by their weights."""
     weights, index = choose(net, x, router, routing)
+    return mixed(net, x, weights, index, routing.count, experts, activation)
+
+
+def mixed(
+    net: Layers, x: Value, weights: Value, index: Value, count: int, experts: Experts, activation: str
+) -> Value:  # fmt: skip
+    """What the chosen ones of ``count`` experts make of ``x``, by their weights ``[batch, sequence, most]``."""
     rows = net.op("Unsqueeze", x, squeezeDims=[2])  # the same row for every expert
-    count, number = routing.count, range(routing.count)
+    number = range(count)
     if experts.both:
         joint, down = [net.weights[experts.both]], [net.weights[experts.down]]
     else:
@@ -115,7 +122,7 @@ def choose(net: Layers, x: Value, router: str, routing: Routing) -> tuple[Value,
     ranked = net.add(scores, net.vector(routing.correction)) if routing.correction else scores
     if routing.groups > 1:
         ranked = _of_groups(net, ranked, routing)
-    weights, index = _largest(net, ranked, routing.most)
+    weights, index = largest(net, ranked, routing.most)
     if ranked is not scores and (routing.correction or routing.strict):
         weights = net.op("GatherElements", scores, index, net.const(np.array(2, np.int32)))
     if routing.normal:
@@ -127,15 +134,16 @@ def choose(net: Layers, x: Value, router: str, routing: Routing) -> tuple[Value,
 def _of_groups(net: Layers, scores: Value, routing: Routing) -> Value:
     """The scores of experts of the best groups; others are 0, or never chosen."""
     apart = net.reshape(scores, 0, 0, routing.groups, -1)
-    of_group = net.op("Reduction", _largest(net, apart, routing.best)[0], operation="SUM", dim=[3], keepDims=False)
-    kept, _ = _largest(net, of_group, routing.kept)
+    of_group = net.op("Reduction", largest(net, apart, routing.best)[0], operation="SUM", dim=[3], keepDims=False)
+    kept, _ = largest(net, of_group, routing.kept)
     least = net.split(kept, [routing.kept - 1, 1])[1] if routing.kept > 1 else kept
     stays = net.op("Unsqueeze", net.op("BinaryOp", of_group, least, opType="GREATER_EQUAL"), squeezeDims=[3])
     other = net.const(-inf if routing.strict else 0.0)
     return net.reshape(net.op("Select", stays, apart, other), 0, 0, routing.count)
 
 
-def _largest(net: Layers, x: Value, count: int) -> tuple[Value, Value]:
+def largest(net: Layers, x: Value, count: int) -> tuple[Value, Value]:
+    """The ``count`` largest numbers along the last axis, and where they are."""
     many = net.const(np.array([count], np.int32))
     values, index = net.emit("TopKV2", [x, many], 2, sorted=True, largest=True, outputDataType="DT_INT32")
     return values, index
@@ -152,4 +160,4 @@ def _height(matrices: list[Array]) -> int:
     return sum(int(np.prod(m.shape[:-1])) for m in matrices)
 
 
-__all__ = ["Experts", "Routing", "choose", "mixture", "number_of", "routed", "usual", "weighted"]
+__all__ = ["Experts", "Routing", "choose", "largest", "mixed", "mixture", "number_of", "routed", "usual", "weighted"]

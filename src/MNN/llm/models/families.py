@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 
@@ -20,6 +21,8 @@ _FAMILIES: dict[str, Build] = {}
 _ENCODERS: dict[str, Build] = {}
 _TRANSLATIONS: dict[str, Translate] = {}
 _KEEPS: dict[str, Keeps] = {}
+_NEAR = 4
+"""Names that are told where one is not known."""
 KEYS = "keys"
 """What layers of attention keep, beside kinds of :mod:`MNN.llm.models.recurrent`."""
 
@@ -139,7 +142,9 @@ def build_with(config: Mapping[str, object], net: Layers) -> None:
 def _built(config: Mapping[str, object], net: Layers, known: Mapping[str, Build], what: str) -> Layers:
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in known:
-        raise UnsupportedError(f"models {what} of the kind {kind!r} are not known; known are {', '.join(known)}")
+        near = difflib.get_close_matches(str(kind), known, _NEAR, 0.5)
+        told = f"the nearest known kinds are {', '.join(near)}" if near else f"known are {', '.join(known)}"
+        raise UnsupportedError(f"models {what} of the kind {kind!r:.60} are not known; {told}")
     net.graph.name = kind
     known[kind](usual(config), net)
     return net

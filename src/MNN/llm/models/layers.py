@@ -158,14 +158,18 @@ class Layers(Arithmetic):
         out = self.op("MatMul", x, self.hold(weight), transposeB=True)
         return out if bias is None else self.add(out, self.const(bias))
 
-    def embed(self, name: str) -> Value:
-        """The rows of a table that the tokens name, ``[batch, sequence, width]``."""
+    def embed(self, *names: str) -> Value:
+        """The rows of tables that the tokens name, side by side, ``[batch, sequence, width]``."""
         if self.tokens is not None:
-            return self.rows_of(self.weights[name], self.tokens)
-        self.embeddings, shape = name, self.weights.shape(name)
-        if len(shape) != 2:
-            raise FormatError(f"the table of embeddings '{name}' has the shape {list(shape)}; expected are two sizes")
-        return self._input("embedded", DType.F32, (1, "sequence", shape[1]))
+            return self.concat([self.rows_of(self.weights[name], self.tokens) for name in names])
+        shapes = [self.weights.shape(name) for name in names]
+        for name, shape in zip(names, shapes, strict=True):
+            if len(shape) != 2:
+                raise FormatError(
+                    f"the table of embeddings '{name}' has the shape {list(shape)}; expected are two sizes"
+                )
+        self.embeddings = " ".join(names)
+        return self._input("embedded", DType.F32, (1, "sequence", sum(shape[1] for shape in shapes)))
 
     def rows_of(self, table: Array, indices: Value) -> Value:
         """Rows of a table, which stays compressed where it is."""
@@ -177,10 +181,10 @@ class Layers(Arithmetic):
         """``x / rms(x) * (weight + plus)`` over the last axis (Zhang & Sennrich 2019, arXiv:1910.07467)."""
         return self.op("LayerNorm", x, self.vector(f"{name}.weight", plus), axis=[-1], epsilon=epsilon, useRMSNorm=True)
 
-    def layer_norm(self, x: Value, name: str, epsilon: float) -> Value:
-        """Layer normalisation with ``name.weight`` and, where there is one, ``name.bias``."""
+    def layer_norm(self, x: Value, name: str, epsilon: float, plus: float = 0.0) -> Value:
+        """Layer normalisation with ``name.weight + plus`` and, where there is one, ``name.bias``."""
         shift = [self.vector(f"{name}.bias")] if f"{name}.bias" in self.weights else []
-        return self.op("LayerNorm", x, self.vector(f"{name}.weight"), *shift, axis=[-1], epsilon=epsilon)
+        return self.op("LayerNorm", x, self.vector(f"{name}.weight", plus), *shift, axis=[-1], epsilon=epsilon)
 
     def gated(self, x: Value, gate: str, up: str, down: str, activation: str) -> Value:
         """``down(activation(gate(x)) * up(x))`` (Shazeer 2020, arXiv:2002.05202)."""

@@ -87,6 +87,15 @@ def _dynamic(given: Mapping[str, object], turns: np.ndarray, base: float, longes
     return Rotary(turns, trained=int(longest), stretch=_needed(given, "factor"))
 
 
+def _proportional(
+    given: Mapping[str, object], turns: np.ndarray, base: float, longest: float, trained: float
+) -> Rotary:
+    """Some pairs of each head turn, those that turn fastest, and others not at all (Gemma 4)."""
+    share = min(max(_number(given, "partial_rotary_factor", 1.0), 0.0), 1.0)
+    turned = np.arange(len(turns)) < int(share * 2 * len(turns) // 2)
+    return Rotary((turns * turned / _number(given, "factor", 1.0)).astype(np.float32))
+
+
 def _ntk(given: Mapping[str, object], turns: np.ndarray, base: float, longest: float, trained: float) -> Rotary:
     """A base that is larger by a factor, and all turns slower: those of GTE 1.5 (arXiv:2407.19669, "NTK-aware")."""
     factor, width = _needed(given, "factor"), 2 * len(turns)
@@ -152,7 +161,7 @@ def _longrope(given: Mapping[str, object], turns: np.ndarray, base: float, longe
 
 _KINDS = {
     "default": _default, "linear": _linear, "dynamic": _dynamic, "llama3": _llama3, "yarn": _yarn,
-    "longrope": _longrope, "su": _longrope, "ntk": _ntk,
+    "longrope": _longrope, "su": _longrope, "ntk": _ntk, "proportional": _proportional,
 }  # fmt: skip
 
 

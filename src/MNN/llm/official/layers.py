@@ -37,8 +37,12 @@ class OfficialLayers(Layers):
         self._label, self._masks = "", dict[int, Value]()
         self.embeddings, self.window = "", 0
 
-    def embed(self, name: str) -> Value:
-        self.embeddings = name
+    def embed(self, *names: str) -> Value:
+        if len(names) > 1:
+            raise UnsupportedError(
+                f"tables beside that of the tokens ('{names[1]}') have no place in the official engine"
+            )
+        self.embeddings = names[0]
         return self.reshape(self._embedded, 1, -1, self.width)
 
     def rows_of(self, table: Array, indices: Value) -> Value:

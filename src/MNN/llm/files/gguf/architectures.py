@@ -140,6 +140,48 @@ _OSS = {
 }
 
 
+_SHARED = {
+    **_QWEN_EXPERTS,
+    "ffn_gate_shexp": "mlp.shared_experts.gate_proj",
+    "ffn_up_shexp": "mlp.shared_experts.up_proj",
+    "ffn_down_shexp": "mlp.shared_experts.down_proj",
+    "exp_probs_b": "mlp.gate.e_score_correction",
+}
+_SECOND_NORM = {"post_attention_norm": "post_attention_layernorm"}
+_ERNIE = {**_SHARED, "exp_probs_b": "mlp.moe_statics.e_score_correction"}
+_HUNYUAN_MOE = {
+    **_HUNYUAN,
+    **_QWEN_EXPERTS,
+    "ffn_gate_inp": "mlp.gate.wg",
+    "ffn_gate_shexp": "mlp.shared_mlp.gate_proj",
+    "ffn_up_shexp": "mlp.shared_mlp.up_proj",
+    "ffn_down_shexp": "mlp.shared_mlp.down_proj",
+}
+_MINIMAX = {**_MIXTRAL, "exp_probs_b": "block_sparse_moe.e_score_correction"}
+_LFM2_MOE = {
+    **_LFM2,
+    "ffn_gate_inp": "feed_forward.gate",
+    "ffn_gate_exps": "feed_forward.experts.{}.w1",
+    "ffn_up_exps": "feed_forward.experts.{}.w3",
+    "ffn_down_exps": "feed_forward.experts.{}.w2",
+    "exp_probs_b": "feed_forward.expert",
+}
+_STABLELM = {"attn_q_norm": "self_attn.q_layernorm", "attn_k_norm": "self_attn.k_layernorm"}
+_EXAONE = {
+    "token_embd": "transformer.wte",
+    "output_norm": "transformer.ln_f",
+    "attn_norm": "ln_1",
+    "attn_q": "attn.attention.q_proj",
+    "attn_k": "attn.attention.k_proj",
+    "attn_v": "attn.attention.v_proj",
+    "attn_output": "attn.attention.out_proj",
+    "ffn_norm": "ln_2",
+    "ffn_gate": "mlp.c_fc_0",
+    "ffn_up": "mlp.c_fc_1",
+    "ffn_down": "mlp.c_proj",
+}
+
+
 def _apart(name: str) -> dict[str, tuple[str, ...]]:
     """Queries, keys and values, which lie side by side in the file and group by group in the checkpoint."""
     return {"attn_qkv": tuple(f"{name}.{part}" for part in "qkv")}
@@ -171,6 +213,7 @@ class Architecture:
 
 
 _SILU = {"hidden_act": "silu"}
+_SQUARED = {"hidden_act": "relu2"}
 _GELU = {"hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh"}
 
 ARCHITECTURES = {
@@ -260,6 +303,19 @@ ARCHITECTURES = {
         },
         config=_SILU,
     ),
+    "arcee": Architecture("arcee", "ArceeForCausalLM", interleaved=True, config=_SQUARED),
+    "nemotron": Architecture("nemotron", "NemotronForCausalLM", norm_shift=-1.0, config=_SQUARED),
+    "exaone": Architecture("exaone", "ExaoneForCausalLM", _EXAONE, config=_SILU, layers="transformer.h."),
+    "granite": Architecture("granite", "GraniteForCausalLM", interleaved=True, config=_SILU),
+    "stablelm": Architecture("stablelm", "StableLmForCausalLM", _STABLELM, config=_SILU),
+    "olmo": Architecture("olmo", "OlmoForCausalLM", interleaved=True, config=_SILU),
+    "olmoe": Architecture("olmoe", "OlmoeForCausalLM", _QWEN_EXPERTS, config=_SILU | {"norm_topk_prob": False}),
+    "dots1": Architecture("dots1", "Dots1ForCausalLM", _SHARED, config=_SILU),
+    "glm4moe": Architecture("glm4_moe", "Glm4MoeForCausalLM", _SHARED | _SECOND_NORM, config=_SILU),
+    "ernie4_5-moe": Architecture("ernie4_5_moe", "Ernie4_5_MoeForCausalLM", _ERNIE, config=_SILU),
+    "hunyuan-moe": Architecture("hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", _HUNYUAN_MOE, config=_SILU),
+    "minimax-m2": Architecture("minimax_m2", "MiniMaxM2ForCausalLM", _MINIMAX, config=_SILU),
+    "lfm2moe": Architecture("lfm2_moe", "Lfm2MoeForCausalLM", _LFM2_MOE, config=_SILU),
     "gpt2": Architecture("gpt2", "GPT2LMHeadModel", _GPT2, shared=False, layers="transformer.h."),
     "gptneox": Architecture(
         "gpt_neox",

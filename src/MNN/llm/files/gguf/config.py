@@ -9,6 +9,7 @@ import numpy as np
 
 from MNN.errors import FormatError, UnsupportedError
 from MNN.llm.files.gguf.architectures import ARCHITECTURES, Architecture
+from MNN.llm.files.gguf.families import OWN
 from MNN.llm.files.gguf.reader import GGUF
 
 _NUMBERS: dict[str, tuple[str, type]] = {
@@ -35,6 +36,9 @@ _NUMBERS: dict[str, tuple[str, type]] = {
     "attn_logit_softcapping": ("attn_logit_softcapping", float),
     "final_logit_softcapping": ("final_logit_softcapping", float),
     "embedding_scale": ("scale_emb", float),
+    "use_parallel_residual": ("use_parallel_residual", bool),
+    "expert_weights_norm": ("norm_topk_prob", bool),
+    "interleave_moe_layer_step": ("moe_layer_interval", int),
 }
 """Metadata after the architecture's name: what the config calls it."""
 
@@ -88,7 +92,7 @@ def config_of(file: GGUF) -> dict[str, Any]:
     scaling = _rope_scaling(file, name, config)
     if scaling:
         config["rope_scaling"] = scaling
-    own = _OWN.get(architecture.model_type)
+    own = OWN.get(architecture.model_type)
     if own is not None:
         own(file, config)
     return config
@@ -192,155 +196,3 @@ def _llama3(factors: np.ndarray[Any, np.dtype[np.float32]], config: dict[str, An
         }
     same = factors.tolist()
     return {"rope_type": "longrope", "short_factor": same, "long_factor": same, "attention_factor": 1.0}
-
-
-def _gemma2(file: GGUF, config: dict[str, Any]) -> None:
-    layers = config["num_hidden_layers"]
-    config["layer_types"] = ["full_attention" if i % 2 else "sliding_attention" for i in range(layers)]
-    # the 27B alone scales queries by the hidden size and not by that of heads
-    large = layers == 46
-    config["query_pre_attn_scalar"] = (
-        config["hidden_size"] // config["num_attention_heads"] if large else config["head_dim"]
-    )
-
-
-def _gemma3(file: GGUF, config: dict[str, Any]) -> None:
-    layers = config["num_hidden_layers"]
-    config["layer_types"] = ["sliding_attention" if (i + 1) % 6 else "full_attention" for i in range(layers)]
-    large = layers == 62  # the 27B
-    config["query_pre_attn_scalar"] = (
-        config["hidden_size"] // config["num_attention_heads"] if large else config["head_dim"]
-    )
-    config.setdefault("rope_theta", 1000000.0)
-    config.setdefault("rope_local_base_freq", 10000.0)
-
-
-def _smollm3(file: GGUF, config: dict[str, Any]) -> None:
-    config["no_rope_layers"] = [1 if (i + 1) % 4 else 0 for i in range(config["num_hidden_layers"])]
-
-
-def _minicpm(file: GGUF, config: dict[str, Any]) -> None:
-    residual = file.get("minicpm.residual_scale", float)
-    logits = file.get("minicpm.logit_scale", float)
-    config["scale_depth"] = round((residual or 1.0) * config["num_hidden_layers"] ** 0.5, 5)
-    config["dim_model_base"] = round(config["hidden_size"] / (logits or 1.0))
-    config.setdefault("scale_emb", 1.0)
-
-
-def _starcoder2(file: GGUF, config: dict[str, Any]) -> None:
-    config["norm_epsilon"] = config.pop("layer_norm_eps", 1e-5)
-
-
-def _deepseek(file: GGUF, config: dict[str, Any]) -> None:
-    config["scoring_func"] = "sigmoid" if file.get("deepseek2.expert_gating_func", int, 1) == 2 else "softmax"
-    config["norm_topk_prob"] = file.get("deepseek2.expert_weights_norm", bool, False)
-    config.setdefault("topk_method", "greedy")
-
-
-def _phi3(file: GGUF, config: dict[str, Any]) -> None:
-    config["sliding_window"] = config.get("sliding_window") or None
-
-
-def _baichuan(file: GGUF, config: dict[str, Any]) -> None:
-    name = file.get("general.architecture", str)
-    if name == "baichuan" and config["num_hidden_layers"] >= 40:  # those with ALiBi
-        config |= {"model_type": "baichuan", "model_max_length": config.pop("max_position_embeddings", 4096)}
-
-
-def _epsilon(file: GGUF, config: dict[str, Any]) -> None:
-    config["layer_norm_epsilon"] = config.pop("layer_norm_eps", 1e-5)
-
-
-def _gpt_neox(file: GGUF, config: dict[str, Any]) -> None:
-    config["use_parallel_residual"] = file.get("gptneox.use_parallel_residual", bool, True)
-    config.setdefault("partial_rotary_factor", 1.0)
-
-
-def _mpt(file: GGUF, config: dict[str, Any]) -> None:
-    _epsilon(file, config)
-    limit, most = (file.get(f"mpt.attention.{key}", float) for key in ("clamp_kqv", "max_alibi_bias"))
-    if most == 0:
-        raise UnsupportedError(f"{file.path}: MPT models without ALiBi cannot be read")
-    config["attn_config"] = {"alibi_bias_max": most or 8.0, "clip_qkv": limit or None}
-
-
-def _cohere(file: GGUF, config: dict[str, Any]) -> None:
-    scale = file.get(f"{file.get('general.architecture', str)}.logit_scale", float)
-    config["logit_scale"] = float(f"{scale or 0.0625:.7g}")
-
-
-def _gpt_oss(file: GGUF, config: dict[str, Any]) -> None:
-    scaling = config.get("rope_scaling")
-    if isinstance(scaling, dict):
-        scaling["truncate"] = False
-
-
-def _ministral3(file: GGUF, config: dict[str, Any]) -> None:
-    beta = file.get("mistral3.attention.temperature_scale", float)
-    if beta and isinstance(config.get("rope_scaling"), dict):
-        config["rope_scaling"]["llama_4_scaling_beta"] = float(f"{beta:.6g}")
-
-
-def _glm(file: GGUF, config: dict[str, Any]) -> None:
-    names = set(file.tensors)
-    config["attention_bias"] = bool({"blk.0.attn_q.bias", "blk.0.attn_qkv.bias"} & names)
-
-
-def _windows(file: GGUF, config: dict[str, Any], name: str) -> None:
-    """Layers with a window, by the file's pattern, or three of four."""
-    if not config.get("sliding_window"):
-        config["sliding_window"] = None
-        return
-    told, layers = file.metadata.get(f"{name}.attention.sliding_window_pattern"), config["num_hidden_layers"]
-    local = [bool(n) for n in told.reshape(-1)] if isinstance(told, np.ndarray) else []
-    if len(local) != layers:
-        local = [(i + 1) % 4 != 0 for i in range(layers)]
-    config["layer_types"] = ["sliding_attention" if one else "full_attention" for one in local]
-
-
-def _exaone4(file: GGUF, config: dict[str, Any]) -> None:
-    _windows(file, config, "exaone4")
-
-
-def _olmo2(file: GGUF, config: dict[str, Any]) -> None:
-    if config.get("sliding_window"):  # OLMo 3 has the same name
-        config |= {"model_type": "olmo3", "architectures": ["Olmo3ForCausalLM"]}
-        _windows(file, config, "olmo2")
-
-
-def _lfm2(file: GGUF, config: dict[str, Any]) -> None:
-    """Layers of convolutions are those without keys."""
-    counts = file.metadata.get("lfm2.attention.head_count_kv")
-    layers = config["num_hidden_layers"]
-    some = counts.reshape(-1) if isinstance(counts, np.ndarray) else np.ones(layers)
-    if len(some) != layers:
-        raise FormatError(f"{file.path}: lfm2.attention.head_count_kv has {len(some)} numbers for {layers} layers")
-    config["layer_types"] = ["full_attention" if n else "conv" for n in some]
-    config["conv_L_cache"] = file.get("lfm2.shortconv.l_cache", int, 3)
-    config["norm_eps"] = config.get("rms_norm_eps", 1e-5)
-
-
-_OWN = {
-    "exaone4": _exaone4,
-    "olmo2": _olmo2,
-    "lfm2": _lfm2,
-    "gemma2": _gemma2,
-    "gemma3_text": _gemma3,
-    "smollm3": _smollm3,
-    "minicpm": _minicpm,
-    "starcoder2": _starcoder2,
-    "deepseek_v2": _deepseek,
-    "phi3": _phi3,
-    "ministral3": _ministral3,
-    "llama": _baichuan,
-    "glm": _glm,
-    "glm4": _glm,
-    "gpt2": _epsilon,
-    "bloom": _epsilon,
-    "gpt_neox": _gpt_neox,
-    "mpt": _mpt,
-    "cohere": _cohere,
-    "cohere2": _cohere,
-    "gpt_oss": _gpt_oss,
-}
-"""What one model type has beyond the others."""

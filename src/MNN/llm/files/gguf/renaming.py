@@ -17,7 +17,9 @@ _NAME = re.compile(r"(?:blk\.(?P<block>\d{1,6})\.)?(?P<module>(?:shortconv\.)?[a
 _NOT_WEIGHTS = {"rope_freqs", "rope_factors_long", "rope_factors_short", "attn_rot_embd"}
 """Tensors that the config has taken up."""
 
-_PARAMETERS = ("e_score_correction",)
+_LAYER, _GUESSING = re.compile(r"blk\.(\d{1,6})\."), ("glm4_moe",)
+"""Families whose last layers guess tokens beyond the next one; they are not read."""
+_PARAMETERS = ("e_score_correction", "feed_forward.expert")
 """What is no module in Hugging Face's checkpoints, but a parameter whose name ends in ``_bias``."""
 
 
@@ -30,13 +32,19 @@ def renamed(file: GGUF) -> dict[str, WeightTensor]:
         match = _NAME.fullmatch(name)
         if match and match["module"] in _NOT_WEIGHTS:
             continue
+        behind = _LAYER.match(name)
+        if behind and int(behind[1]) >= config["num_hidden_layers"] and config.get("model_type") in _GUESSING:
+            continue
         modules = _modules(architecture, match["module"]) if match else ()
         if not match or not modules:
             raise FormatError(f"{file.path}: {config['model_type']} has no tensor {name!r}")
         prefix = "" if match["block"] is None else f"{architecture.layers}{int(match['block'])}."
-        parts = _parts(tensor, modules, config, f"{file.path}, tensor {name!r}")
+        where = f"{file.path}, tensor {name!r}"
+        parts = _parts(tensor, modules, config, where)
         for module, part in parts:
-            done = _as_trained(part, match["module"], architecture, config, f"{file.path}, tensor {name!r}")
+            done = _as_trained(
+                part, match["module"], match["kind"], architecture, config, f"{file.path}, tensor {name!r}"
+            )
             joint = "_" if module.endswith(_PARAMETERS) else "."
             tensors[f"{prefix}{module}{joint}{match['kind']}"] = done
     return tensors
@@ -76,7 +84,7 @@ def _parts(
 
 
 def _as_trained(
-    tensor: WeightTensor, name: str, architecture: Architecture, config: dict[str, Any], where: str
+    tensor: WeightTensor, name: str, kind: str, architecture: Architecture, config: dict[str, Any], where: str
 ) -> WeightTensor:
     """Undoes what the conversion to GGUF did to the numbers."""
     if architecture.interleaved and name in ("attn_q", "attn_k"):
@@ -86,6 +94,6 @@ def _as_trained(
             raise FormatError(f"{where}: {rows} rows are not those of {heads} heads")
         order = np.arange(rows).reshape(heads, rows // heads // 2, 2).swapaxes(1, 2).reshape(-1)
         return tensor.take(order, tensor.shape)
-    if architecture.norm_shift and name.endswith("norm"):
+    if architecture.norm_shift and name.endswith("norm") and kind == "weight":
         return tensor.plus(architecture.norm_shift)
     return tensor

@@ -41,9 +41,9 @@ class FeatureLayers(Layers):
         self._note(x, name)
         return super().rms_norm(x, name, epsilon, plus)
 
-    def layer_norm(self, x: Value, name: str, epsilon: float) -> Value:
+    def layer_norm(self, x: Value, name: str, epsilon: float, plus: float = 0.0) -> Value:
         self._note(x, name)
-        return super().layer_norm(x, name, epsilon)
+        return super().layer_norm(x, name, epsilon, plus)
 
     def slots(self, kind: str, layer: int, shape: Sequence[int]) -> tuple[Value, Value]:
         raise UnsupportedError(

@@ -1,18 +1,21 @@
-"""Hunyuan, dense (Tencent 2025): heads of queries and keys are normalised after they were turned."""
+"""Hunyuan, dense and with experts (Tencent 2025, arXiv:2411.02265): heads of queries and keys are normalised
+after they were turned."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from MNN.errors import FormatError
 from MNN.ir.graph import Graph
 from MNN.llm.models.blocks import apart, head
 from MNN.llm.models.config import Config
+from MNN.llm.models.experts import Routing, mixture, usual
 from MNN.llm.models.families import family, translates
 from MNN.llm.models.layers import Layers
-from MNN.llm.models.weights import as_number
+from MNN.llm.models.weights import as_number, required
 
 
+@translates("hunyuan_v1_moe")
 @translates("hunyuan_v1_dense")
 def _usual(config: Mapping[str, object]) -> Mapping[str, object]:
     """What configurations call dynamic is a larger base, the same for all texts, where they tell an ``alpha``."""
@@ -27,7 +30,7 @@ def _usual(config: Mapping[str, object]) -> Mapping[str, object]:
     return {**config, "rope_parameters": grown, "rope_scaling": None}
 
 
-@family("hunyuan_v1_dense")
+@family("hunyuan_v1_dense", "hunyuan_v1_moe")
 def hunyuan(config: Config, net: Layers) -> Graph:
     heads = config.heads()
     angles = net.angles(config.rotary(heads.size))
@@ -40,5 +43,19 @@ def hunyuan(config: Config, net: Layers) -> Graph:
         k = net.rms_norm(k, f"{own}.key_layernorm", config.epsilon)
         x = net.add(x, net.linear(net.attention(q, k, v, heads, i), f"{own}.o_proj"))
         y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
-        x = net.add(x, net.gated(y, f"{mlp}.gate_proj", f"{mlp}.up_proj", f"{mlp}.down_proj", config.activation))
+        everyone = mlp if config.family == "hunyuan_v1_dense" else f"{mlp}.shared_mlp"
+        gate, up, down = (f"{everyone}.{part}_proj" for part in ("gate", "up", "down"))
+        z = net.gated(y, gate, up, down, config.activation)
+        if everyone != mlp:
+            routing = Routing(_of_layer(config, "num_experts", i), _of_layer(config, "moe_topk", i), True).checked()
+            routed = mixture(net, y, f"{mlp}.gate.wg", routing, usual(f"{mlp}.experts"), config.activation)
+            z = net.add(routed, z)
+        x = net.add(x, z)
     return head(config, net, net.rms_norm(net.picked(x), "model.norm", config.epsilon))
+
+
+def _of_layer(config: Config, key: str, layer: int) -> int:
+    """A number that a configuration tells for all layers, or for each."""
+    told = config.get(key)
+    found = told[layer] if isinstance(told, Sequence) and layer < len(told) else told
+    return required({key: found}, key)

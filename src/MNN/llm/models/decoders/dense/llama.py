@@ -1,5 +1,5 @@
 """Llama 1 to 3 (Touvron et al. 2023, arXiv:2302.13971), and what is built like it: Mistral, Ministral, Yi, SmolLM2,
-InternLM3, Seed-OSS, ERNIE 4.5; and Mixtral (arXiv:2401.04088), with experts behind attention."""
+InternLM3, Seed-OSS, ERNIE 4.5, Helium; and Mixtral (arXiv:2401.04088), with experts behind attention."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _WINDOWED = ("mistral", "mixtral", "ministral", "ministral3")
 _BETA, _TRAINED = "llama_4_scaling_beta", "original_max_position_embeddings"
 
 
-@family("llama", "internlm3", "seed_oss", "ernie4_5", *_WINDOWED)
+@family("llama", "internlm3", "seed_oss", "ernie4_5", "helium", *_WINDOWED)
 def llama(config: Config, net: Layers) -> Graph:
     mixed = config.family == "mixtral"
     windows = config.windows(lambda i: True) if config.family in _WINDOWED else [0] * config.layers
-    heads, neighbours = config.heads(), config.family == "ernie4_5"
+    heads, neighbours = config.heads(), config.family in ("ernie4_5", "helium")
     routing = Routing.of(config, normal=True) if mixed else None
     angles = net.angles(config.rotary(heads.size))  # which refuses lengths that are none
     grown = _grown(config, net)

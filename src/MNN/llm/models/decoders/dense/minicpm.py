@@ -29,7 +29,7 @@ def minicpm(config: Config, net: Layers) -> Graph:
     return _scaled(config, net, _Scales(config.number("scale_emb", 1.0), depth, base / config.width, 0.0))
 
 
-@family("granite", "granitemoe")
+@family("granite", "granitemoe", "granitemoeshared")
 def granite(config: Config, net: Layers) -> Graph:
     names = "embedding_multiplier", "residual_multiplier", "attention_multiplier"
     embedding, residual, scores = (config.number(name, 1.0) for name in names)
@@ -45,11 +45,17 @@ def _scaled(config: Config, net: Layers, scales: _Scales) -> Graph:
         y = net.rms_norm(x, f"{at}.input_layernorm", config.epsilon)
         x = net.add(x, net.multiply(attend(net, y, f"{at}.self_attn", heads, i, angles), scales.residual))
         y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
-        if config.family == "granitemoe":
+        if config.family.startswith("granitemoe"):
             moe = f"{at}.block_sparse_moe"
             names = Experts(f"{moe}.output_linear.weight", both=f"{moe}.input_linear.weight")
             routing = Routing.of(config, normal=True)
-            y = mixture(net, y, f"{moe}.router.layer", routing, names, config.activation)
+            routed = mixture(net, y, f"{moe}.router.layer", routing, names, config.activation)
+            shared = f"{at}.shared_mlp"
+            if f"{shared}.input_linear.weight" in net.weights:
+                inner = net.height(f"{shared}.input_linear.weight") // 2
+                y = net.gate(net.linear(y, f"{shared}.input_linear"), inner, config.activation)
+                routed = net.add(routed, net.linear(y, f"{shared}.output_linear"))
+            y = routed
         else:
             mlp = f"{at}.mlp"
             y = net.gated(y, f"{mlp}.gate_proj", f"{mlp}.up_proj", f"{mlp}.down_proj", config.activation)

@@ -27,7 +27,7 @@ def olmo2(config: Config, net: Layers) -> Graph:
     for i in range(config.layers):
         at, mlp = f"model.layers.{i}", f"model.layers.{i}.mlp"
         own, angles = replace(heads, window=windows[i]), local if windows[i] else everywhere
-        y = _attend(config, net, x, f"{at}.self_attn", own, i, angles)
+        y = attend_normal(config, net, x, f"{at}.self_attn", own, i, angles)
         x = net.add(x, net.rms_norm(y, f"{at}.post_attention_layernorm", config.epsilon))
         y = net.gated(x, f"{mlp}.gate_proj", f"{mlp}.up_proj", f"{mlp}.down_proj", config.activation)
         x = net.add(x, net.rms_norm(y, f"{at}.post_feedforward_layernorm", config.epsilon))
@@ -52,14 +52,15 @@ def olmoe(config: Config, net: Layers) -> Graph:
     for i in range(config.layers):
         at = f"model.layers.{i}"
         y = net.rms_norm(x, f"{at}.input_layernorm", config.epsilon)
-        x = net.add(x, _attend(config, net, y, f"{at}.self_attn", heads, i, angles))
+        x = net.add(x, attend_normal(config, net, y, f"{at}.self_attn", heads, i, angles))
         y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
         names = usual(f"{at}.mlp.experts")
         x = net.add(x, mixture(net, y, f"{at}.mlp.gate", routing, names, config.activation))
     return head(config, net, net.rms_norm(net.picked(x), "model.norm", config.epsilon))
 
 
-def _attend(config: Config, net: Layers, x: Value, at: str, heads: Heads, layer: int, angles: Angles) -> Value:
+def attend_normal(config: Config, net: Layers, x: Value, at: str, heads: Heads, layer: int, angles: Angles) -> Value:
+    """Attention with norms over all heads of queries, and over all of keys."""
     wide, narrow = heads.count * heads.size, heads.groups * heads.size
     q, k, v = net.split(net.linear(x, f"{at}.q_proj", f"{at}.k_proj", f"{at}.v_proj"), [wide, narrow, narrow])
     q, k = net.rms_norm(q, f"{at}.q_norm", config.epsilon), net.rms_norm(k, f"{at}.k_norm", config.epsilon)

@@ -1,5 +1,5 @@
 """Qwen3-Next and Qwen3.5 (Qwen 2025, 2026): layers of the gated delta rule (Yang et al. 2024, arXiv:2412.06464), every
-fourth of attention whose results have a gate; the first with experts."""
+fourth of attention whose results have a gate; the first with experts, the second with them or without."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def _recurrent(config: Config) -> list[bool]:
     return [(i + 1) % every > 0 for i in range(config.layers)]
 
 
-@keeps("qwen3_next", "qwen3_5", "qwen3_5_text")
+@keeps("qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text")
 def _states(config: Config) -> Sequence[Sequence[str]]:
     return [(CONVOLUTION, MATRIX) if own else (KEYS,) for own in _recurrent(config)]
 
 
-@family("qwen3_next", "qwen3_5", "qwen3_5_text")
+@family("qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text")
 def qwen3_next(config: Config, net: Layers) -> Graph:
     heads, epsilon = config.heads(), config.epsilon
-    mixed = config.family == "qwen3_next"
+    mixed = config.family == "qwen3_next" or "moe" in config.family
     routing = Routing.of(config, config.flag("norm_topk_prob", True)) if mixed else None
     angles = net.angles(config.rotary(heads.size, share=0.25))
     x = net.embed("model.embed_tokens.weight")

@@ -1,9 +1,10 @@
 """DeepSeek-V2 (arXiv:2405.04434), V2-Lite, and V3 and R1 (arXiv:2412.19437): keys and values of all heads are made from
-few numbers (multi-head latent attention), part of each head is turned, and experts are chosen from groups."""
+few numbers (multi-head latent attention), part of each head is turned, and experts are chosen from groups. Built
+alike are GLM-4.7-Flash (``glm4_moe_lite``) and Youtu-LLM (arXiv:2512.24618, without experts)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from MNN.errors import FormatError, UnsupportedError
 from MNN.ir.graph import Graph, Value
@@ -14,21 +15,24 @@ from MNN.llm.models.families import family
 from MNN.llm.models.layers import Angles, Heads, Layers
 from MNN.llm.models.rotary import yarn_mscale
 
+_SIGMOID = ("deepseek_v3", "glm4_moe_lite")
+"""Families whose experts have a score by themselves."""
 
-@family("deepseek_v2", "deepseek_v3")
+
+@family("deepseek_v2", *_SIGMOID, "youtu")
 def deepseek(config: Config, net: Layers) -> Graph:
     still, turned = config.count("qk_nope_head_dim"), config.count("qk_rope_head_dim")
     count = config.count("num_attention_heads")
     heads = Heads(count, count, still + turned, _scale(config, still + turned))
     angles = net.angles(config.rotary(turned))
-    first = int(config.number("first_k_dense_replace", 0))
+    mixed = _mixed(config)
     x = net.embed("model.embed_tokens.weight")
     for i in range(config.layers):
         at, mlp = f"model.layers.{i}", f"model.layers.{i}.mlp"
         y = net.rms_norm(x, f"{at}.input_layernorm", config.epsilon)
         x = net.add(x, _attend(config, net, y, f"{at}.self_attn", heads, i, angles))
         y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
-        if i < first or i % max(int(config.number("moe_layer_freq", 1)), 1):
+        if not mixed[i]:
             x = net.add(x, _gated(config, net, y, mlp))
             continue
         routed = mixture(net, y, f"{mlp}.gate", _routing(config, mlp), usual(f"{mlp}.experts"), config.activation)
@@ -36,6 +40,18 @@ def deepseek(config: Config, net: Layers) -> Graph:
             routed = net.add(routed, _gated(config, net, y, f"{mlp}.shared_experts"))
         x = net.add(x, routed)
     return head(config, net, net.rms_norm(net.picked(x), "model.norm", config.epsilon))
+
+
+def _mixed(config: Config) -> list[bool]:
+    """Which layers have experts."""
+    told = config.get("mlp_layer_types")
+    if isinstance(told, Sequence) and len(told) >= config.layers:
+        return [kind == "sparse" for kind in told]
+    if config.family == "youtu":
+        return [False] * config.layers
+    first = int(config.number("first_k_dense_replace", 1 if config.family == "glm4_moe_lite" else 0))
+    every = max(int(config.number("moe_layer_freq", 1)), 1)
+    return [i >= first and i % every == 0 for i in range(config.layers)]
 
 
 def _gated(config: Config, net: Layers, y: Value, at: str) -> Value:
@@ -61,7 +77,7 @@ def _routing(config: Config, at: str) -> Routing:
     count, most = number_of(config), config.count("num_experts_per_tok")
     groups, kept = (max(int(config.number(key, 1)), 1) for key in ("n_group", "topk_group"))
     scale, method = config.number("routed_scaling_factor", 1.0), config.get("topk_method")
-    if config.family == "deepseek_v3" or config.get("scoring_func") == "sigmoid":
+    if config.family in _SIGMOID or config.get("scoring_func") == "sigmoid":
         normal, correction = config.flag("norm_topk_prob", True), f"{at}.gate.e_score_correction_bias"
         return Routing(count, most, normal, scale, True, groups, kept, 2, True, correction).checked()
     if method not in (None, "greedy", "group_limited_greedy"):

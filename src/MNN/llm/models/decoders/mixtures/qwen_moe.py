@@ -9,7 +9,7 @@ from dataclasses import replace
 from MNN.ir.graph import Graph, Value
 from MNN.llm.models.blocks import attend, head
 from MNN.llm.models.config import Config
-from MNN.llm.models.experts import Routing, mixture, usual
+from MNN.llm.models.experts import Experts, Routing, mixture, usual
 from MNN.llm.models.families import family
 from MNN.llm.models.layers import Layers
 
@@ -39,7 +39,9 @@ def feed_forward(config: Config, net: Layers, y: Value, at: str, layer: int, rou
     step = max(int(config.number("decoder_sparse_step", 1)), 1)
     if (layer + 1) % step or (isinstance(dense, Sequence) and layer in dense):
         return net.gated(y, f"{at}.gate_proj", f"{at}.up_proj", f"{at}.down_proj", config.activation)
-    routed = mixture(net, y, f"{at}.gate", routing, usual(f"{at}.experts"), config.activation)
+    whole = f"{at}.experts.gate_up_proj"
+    names = Experts(f"{at}.experts.down_proj", both=whole) if whole in net.weights else usual(f"{at}.experts")
+    routed = mixture(net, y, f"{at}.gate", routing, names, config.activation)
     if config.family == "qwen3_moe":
         return routed
     shared = f"{at}.shared_expert"

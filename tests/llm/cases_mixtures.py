@@ -1,0 +1,119 @@
+"""Random configurations of mixtures of experts, recorded through files as transformers writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.llm.draws import Draw, base, experts, rope
+
+
+def _turned(rng: Draw, kinds: tuple[str, ...] = ("default", "linear"), size: int = 0) -> dict[str, Any]:
+    config = base(rng) | {"num_hidden_layers": 2}
+    size = size or config["hidden_size"] // config["num_attention_heads"]
+    return config | {"head_dim": size, "rope_parameters": rope(rng, config, size, kinds)}
+
+
+def _grouped(rng: Draw) -> dict[str, Any]:
+    """Experts in groups, of which scores stand for themselves."""
+    groups = int(rng.choice([1, 2]))
+    return {
+        "n_group": groups, "topk_group": 1, "n_routed_experts": 4 * groups, "n_shared_experts": int(rng.integers(1, 3)),
+        "num_experts_per_tok": int(rng.integers(1, 4)), "moe_intermediate_size": 16,
+        "first_k_dense_replace": int(rng.integers(0, 2)), "routed_scaling_factor": float(rng.choice([1.0, 2.5])),
+        "norm_topk_prob": bool(rng.random() < 0.7),
+    }  # fmt: skip
+
+
+def _dots1(rng: Draw) -> dict[str, Any]:
+    kinds = [str(rng.choice(["full_attention", "sliding_attention"])) for _ in range(2)]
+    config = _turned(rng) | _grouped(rng) | {"attention_bias": bool(rng.random() < 0.4)}
+    return config | {"sliding_window": 9, "layer_types": kinds}
+
+
+def _solar_open(rng: Draw) -> dict[str, Any]:
+    config = _turned(rng, ("default", "yarn")) | _grouped(rng) | {"attention_bias": bool(rng.random() < 0.4)}
+    del config["first_k_dense_replace"], config["intermediate_size"]
+    return config
+
+
+def _exaone_moe(rng: Draw) -> dict[str, Any]:
+    config = _turned(rng) | _grouped(rng) | {"num_hidden_layers": 3, "sliding_window": 9}
+    config["num_experts"], config["num_shared_experts"] = config.pop("n_routed_experts"), config.pop("n_shared_experts")
+    kinds = [str(kind) for kind in rng.permutation(["full_attention", "sliding_attention"])]
+    return config | {"layer_types": [*kinds, "full_attention"]}
+
+
+def _ernie4_5_moe(rng: Draw) -> dict[str, Any]:
+    config, told = _turned(rng), experts(rng)
+    return config | {
+        "moe_num_experts": told["num_experts"], "moe_k": told["num_experts_per_tok"], "moe_intermediate_size": 16,
+        "moe_num_shared_experts": int(rng.integers(0, 3)), "moe_layer_start_index": int(rng.integers(0, 2)),
+        "moe_layer_interval": int(rng.choice([1, 2])), "use_bias": bool(rng.random() < 0.3),
+    }  # fmt: skip
+
+
+def _hunyuan_moe(rng: Draw) -> dict[str, Any]:
+    config, told = _turned(rng, ("default",)), experts(rng)
+    if rng.random() < 0.6:
+        config["rope_parameters"] |= {"rope_type": "dynamic", "alpha": 1000.0, "factor": 1.0}
+    most = told["num_experts_per_tok"]
+    return config | {
+        "num_experts": told["num_experts"], "moe_topk": [most] * 2 if rng.random() < 0.5 else most,
+        "attention_bias": bool(rng.random() < 0.4),
+    }  # fmt: skip
+
+
+def _minimax_m2(rng: Draw) -> dict[str, Any]:
+    config = _turned(rng, size=16) | experts(rng, "num_local_experts")
+    config["rope_parameters"]["partial_rotary_factor"] = float(rng.choice([0.5, 1.0]))
+    return config
+
+
+def _phimoe(rng: Draw) -> dict[str, Any]:
+    config = base(rng) | {"num_hidden_layers": 2, "num_local_experts": int(rng.choice([4, 6]))}
+    size = config["hidden_size"] // config["num_attention_heads"]
+    turns = rope(rng, config | {"max_position_embeddings": 512}, size, ("default", "longrope"))
+    if turns["rope_type"] == "longrope":  # transformers 5.24 turns longer texts by the short factors, too
+        turns |= {"short_mscale": 1.2, "long_mscale": 1.2, "original_max_position_embeddings": 256}
+        config |= {"max_position_embeddings": 512, "original_max_position_embeddings": 256}
+    return config | {
+        "num_experts_per_tok": 2, "router_jitter_noise": float(rng.choice([0.01, 0.2])), "rope_parameters": turns,
+        "sliding_window": None if rng.random() < 0.5 else 9, "attention_bias": bool(rng.random() < 0.5),
+        "lm_head_bias": bool(rng.random() < 0.5), "tie_word_embeddings": False,
+    }  # fmt: skip
+
+
+def _granitemoeshared(rng: Draw) -> dict[str, Any]:
+    config = _turned(rng, ("default",)) | experts(rng, "num_local_experts")
+    del config["head_dim"]
+    scales = {"embedding_multiplier": 3.0, "residual_multiplier": 0.4, "logits_scaling": 2.0}
+    return config | scales | {"attention_multiplier": 0.2, "shared_intermediate_size": 24}
+
+
+def _latent(rng: Draw, kinds: tuple[str, ...] = ("default", "linear")) -> dict[str, Any]:
+    config, turned = base(rng) | {"num_hidden_layers": 2}, int(rng.choice([4, 8]))
+    config["num_key_value_heads"] = config["num_attention_heads"]
+    return config | {
+        "q_lora_rank": None if rng.random() < 0.5 else 20, "kv_lora_rank": int(rng.choice([12, 16])),
+        "qk_nope_head_dim": int(rng.choice([8, 12])), "v_head_dim": int(rng.choice([8, 10])),
+        "qk_rope_head_dim": turned,
+        "rope_parameters": rope(rng, config, turned, kinds), "rope_interleave": bool(rng.random() < 0.7),
+    }  # fmt: skip
+
+
+def _glm4_moe_lite(rng: Draw) -> dict[str, Any]:
+    config = _latent(rng) | _grouped(rng)
+    del config["first_k_dense_replace"]
+    return config | {"mlp_layer_types": [str(kind) for kind in rng.permutation(["dense", "sparse"])]}
+
+
+def _youtu(rng: Draw) -> dict[str, Any]:
+    return _latent(rng) | {"pad_token_id": None}  # transformers 5.24 fills its row with zeros
+
+
+MIXTURES: dict[str, Callable[[Draw], dict[str, Any]]] = {
+    "dots1": _dots1, "solar_open": _solar_open, "exaone_moe": _exaone_moe, "ernie4_5_moe": _ernie4_5_moe,
+    "hunyuan_v1_moe": _hunyuan_moe, "minimax_m2": _minimax_m2, "phimoe": _phimoe, "granitemoeshared": _granitemoeshared,
+    "glm4_moe_lite": _glm4_moe_lite, "youtu": _youtu,
+}  # fmt: skip
