@@ -42,7 +42,9 @@ REFUSED = {
         ("qwen2_moe", "qwen3_moe", "mixtral", "olmoe", "granitemoe", "deepseek_v2", "deepseek_v3", "glm4_moe"),
         "RoutedMatMul",
     ),
-    **dict.fromkeys(("gpt2", "gpt_bigcode", "opt"), "tables other than that of the tokens"),
+    **dict.fromkeys(set(cases.MIXTURES) - {"youtu"}, "RoutedMatMul"),
+    **dict.fromkeys(("gemma3n_text", "gemma4_text"), "tables beside that of the tokens"),
+    **dict.fromkeys(("gpt2", "gpt_bigcode", "opt", "gpt_neo"), "tables other than that of the tokens"),
     **dict.fromkeys(("gpt_oss", "bloom", "mpt"), "neither ALiBi nor sinks"),
     **dict.fromkeys(cases.HYBRID, "recurrent layers of"),
 }  # fmt: skip
