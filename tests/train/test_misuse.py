@@ -134,3 +134,46 @@ def test_training_programs(tmp_path):
     own = lambda p, t: F.reduce_mean(F.square(p - F.one_hot(t, 2)))  # noqa: E731
     train.save_program(tmp_path / "c.mnn", model, sgd, X, Y, own)  # a loss of one's own may take other labels
     assert train.TrainingProgram.load(tmp_path / "c.mnn").step(X, Y + 1) >= 0
+
+
+WRONG = ("a", None, [1, 2], {}, 1.5, float("nan"), float("inf"), -3, np.ones(3), object())
+"""Of these every call below takes none where another thing is asked for."""
+CALLS = {
+    "linear": (lambda v: nn.linear(v, 3), ()),
+    "linear's results": (lambda v: nn.linear(3, v), ()),
+    "conv": (lambda v: nn.conv(v, 3, 1), ()),
+    "stride": (lambda v: nn.conv(3, 3, 1, stride=v), ([1, 2],)),
+    "dilation": (lambda v: nn.conv(3, 3, 1, dilation=v), ([1, 2],)),
+    "batch_norm": (nn.batch_norm, ()),
+    "dropout": (nn.dropout, ()),
+    "seed": (nn.seed, ()),
+    "groups": (lambda v: optim.SGD(Net(), 0.1, groups=v), ()),
+    "precision": (lambda v: optim.ADAM(Net(), 0.1, precision=v), ()),
+    "threads": (lambda v: optim.ADAM(Net(), 0.1, threads=v), (None,)),
+    "load_state": (lambda v: optim.SGD(Net(), 0.1).load_state(v), ()),
+    "grad": (lambda v: optim.Grad().grad(v, v, v), ()),
+    "cosine": (lambda v: train.schedules.cosine(0.1, v), (1.5,)),
+    "linear schedule": (lambda v: train.schedules.linear(v, 10), (1.5,)),
+    "exponential": (lambda v: train.schedules.exponential(0.1, v), (1.5,)),
+    "every": (lambda v: train.schedules.exponential(0.1, 0.5, v), ()),
+    "milestones": (lambda v: train.schedules.milestones(0.1, v), ([1, 2],)),
+    "warmup": (lambda v: train.schedules.warmup(v, 3), ()),
+    "warmup's steps": (lambda v: train.schedules.warmup(train.schedules.constant(0.1), v), (1.5,)),
+    "fit": (lambda v: train.fit(v, (X, Y), progress=False), ()),
+    "checkpoint": (lambda v: fitted(checkpoint=v, epochs=0), (None, "a")),
+    "export": (lambda v: train.export(v, "unwritten.mnn", [1, 3]), ()),
+    "plot": (lambda v: train.plot(v, "unwritten.svg"), ()),
+    "save_program": (lambda v: train.save_program("unwritten.mnn", Net(), v, X, Y), ()),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_wrong_things_are_told_in_one_sentence(name):
+    call, right = CALLS[name]
+    for value in WRONG:
+        if any(value is v or (type(value) is type(v) and value == v) for v in right):
+            continue
+        with pytest.raises(MNNError) as told:
+            call(value)
+        assert "\n" not in str(told.value)
+        assert 15 < len(str(told.value)) < 300, value

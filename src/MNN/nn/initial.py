@@ -7,13 +7,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from MNN.errors import MNNError
+
 _generator = np.random.default_rng()
 _layers = 0
+
+
+def count(name: str, value: object) -> int:
+    """A whole number. Raises :class:`MNNError` for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise MNNError(f"{name} is a whole number, found {value!r}")
+    return int(value)
 
 
 def seed(number: int) -> None:
     """The layers made from now on begin with the same numbers for the same seed, and drop out the same."""
     global _generator, _layers
+    if count("a seed", number) < 0:
+        raise MNNError(f"a seed must not be negative, found {number}")
     _generator, _layers = np.random.default_rng(number), 0
 
 

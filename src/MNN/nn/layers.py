@@ -26,10 +26,14 @@ def _parameter(array: np.ndarray) -> Var:
 
 
 def _pair(value: Ints, what: str) -> list[int]:
-    found = [int(v) for v in np.asarray(value).reshape(-1)]
-    if len(found) not in (1, 2) or any(v < 0 for v in found):
+    numbers = np.asarray(value).reshape(-1)
+    if (
+        numbers.size not in (1, 2)
+        or numbers.dtype.kind not in "iuf"
+        or not all(0 <= v < 1e9 and v % 1 == 0 for v in numbers)
+    ):
         raise ShapeError(f"{what} is one or two whole numbers, found {value!r}")
-    return found * (3 - len(found))
+    return [int(v) for v in numbers] * (3 - numbers.size)
 
 
 class Conv(Module):
@@ -50,13 +54,17 @@ class Conv(Module):
     ) -> None:
         super().__init__()
         kernel, pads = _pair(kernel_size, "kernel_size"), _pair(padding, "padding")
+        initial.count("in_channels", in_channels), initial.count("out_channels", out_channels)
+        steps, spread = _pair(stride, "stride"), _pair(dilation, "dilation")
+        if min(*steps, *spread) < 1:
+            raise ShapeError(f"the strides and dilations of a convolution are at least 1, found {steps} and {spread}")
         groups = in_channels if depthwise else 1
         if min(in_channels, out_channels, *kernel) < 1 or out_channels % groups:
             raise ShapeError(f"no convolution of {in_channels} channels to {out_channels} with a kernel of {kernel}")
         shape = (out_channels, in_channels // groups, kernel[1], kernel[0])
         self.weight = _parameter(initial.xavier(shape, math.prod(shape[1:])))
         self.bias = _parameter(np.zeros(out_channels, np.float32)) if bias else None
-        self._stride, self._dilation = _pair(stride, "stride"), _pair(dilation, "dilation")
+        self._stride, self._dilation = steps, spread
         self._pads, self._groups = pads, groups
         self._mode = Padding_Mode.CAFFE if any(pads) else padding_mode
         self.quantizer: Quantizer | None = None
@@ -76,7 +84,7 @@ class Linear(Module):
 
     def __init__(self, in_channels: int, out_channels: int, bias: bool = True) -> None:
         super().__init__()
-        if min(in_channels, out_channels) < 1:
+        if min(initial.count("in_channels", in_channels), initial.count("out_channels", out_channels)) < 1:
             raise ShapeError(f"no product of {in_channels} channels to {out_channels}")
         self.weight = _parameter(initial.xavier((out_channels, in_channels), in_channels))
         self.bias = _parameter(np.zeros(out_channels, np.float32)) if bias else None
@@ -97,6 +105,8 @@ class BatchNorm(Module):
         super().__init__()
         if dims not in (2, 4):
             raise ShapeError(f"batch_norm takes tensors of 2 or 4 axes, found dims={dims}")
+        if initial.count("channels", channels) < 1:
+            raise ShapeError(f"batch_norm takes tensors of at least one channel, found {channels}")
         self.scale = _parameter(np.ones(channels, np.float32))
         self.bias = _parameter(np.zeros(channels, np.float32))
         self.running_variance = self.register_statistic(np.ones(channels, np.float32))
@@ -121,8 +131,8 @@ class Dropout(Module):
 
     def __init__(self, dropout_ratio: float) -> None:
         super().__init__()
-        if not 0 <= dropout_ratio < 1:
-            raise MNNError(f"a dropout ratio is at least 0 and below 1, found {dropout_ratio}")
+        if not isinstance(dropout_ratio, (int, float, np.number)) or not 0 <= dropout_ratio < 1:
+            raise MNNError(f"a dropout ratio is at least 0 and below 1, found {dropout_ratio!r}")
         self._ratio, self._seed = float(dropout_ratio), initial.next_seed()
 
     def forward(self, x: ArrayLike) -> Var:

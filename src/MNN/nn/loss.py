@@ -13,6 +13,7 @@ from MNN.expr.types import NC4HW4, NCHW
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
 from MNN.nn.ctc import ctc
+from MNN.nn.initial import count
 
 
 def _two(predicts: ArrayLike, targets: ArrayLike) -> tuple[Var, Var]:
@@ -97,7 +98,7 @@ def softmax_cross_entropy(
         return soft_cross_entropy(flat, one_hot(rows, classes))
     counts = build.to_var(np.ones(1, np.float32))
     if ignore is not None:
-        counted = not_equal(rows, build.ints(int(ignore)))
+        counted = not_equal(rows, build.ints(count("ignore", ignore)))
         rows = select(counted, rows, build.ints(0))
         counts = build.apply("Reshape", build.cast(counted, DType.F32), build.ints([-1, 1]))
     per_class = build.floats(np.ones(classes, np.float32) if weights is None else weights)

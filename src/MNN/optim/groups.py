@@ -30,6 +30,8 @@ class Groups:
 
     def __init__(self, module: Module | None, groups: Sequence[Group]) -> None:
         self._of: dict[int, int] = {}
+        if isinstance(groups, Group) or not isinstance(groups, Sequence):
+            raise MNNError(f"groups= takes a list of MNN.optim.Group objects, found {type(groups).__name__}")
         self._groups = tuple(groups)
         paths = {} if module is None else {id(v._expr): path for path, v in module.named_parameters().items()}
         for number, group in enumerate(self._groups):

@@ -81,7 +81,8 @@ class Optimizer:
         self.regularization_method = Regularization_Method.of(regularization_method)
         self.accumulate = whole("accumulate", accumulate)
         self.clip_norm, self.clip_value = not_negative("clip_norm", clip_norm), not_negative("clip_value", clip_value)
-        self.precision, self.threads, self.debug = precision, threads, debug
+        checked = Config(precision=precision) if threads is None else Config(precision=precision, threads=threads)
+        self.precision, self.threads, self.debug = checked.precision, threads, debug
         self.activation_memory = None if activation_memory is None else whole("activation_memory", activation_memory)
         self.average, self._groups = share("average", average), Groups(module, groups)
         self.scale = LossScale.of(loss_scale)
@@ -347,6 +348,8 @@ class Optimizer:
 
     def load_state(self, state: Mapping[str, np.ndarray]) -> None:
         """Goes on from what :meth:`state` gave. Raises :class:`MNNError` for the state of another optimizer."""
+        if not isinstance(state, Mapping):
+            raise MNNError(f"the state of an optimizer is a dict, as state() gives it, found {type(state).__name__}")
         if missing := {"steps", "losses"} - set(state):
             raise MNNError(f"that is no state of an optimizer: it has no '{min(missing)}'")
         kinds = {*self.whole_method().states, "sum"}

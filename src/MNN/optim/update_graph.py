@@ -31,6 +31,9 @@ STARTED = "update_graph_started"
 
 def gradients(outputs: Sequence[Var], diffs: Sequence[Var], parameters: Sequence[Var]) -> Updates:
     """See :meth:`MNN.optim.optimizer.Optimizer.grad`."""
+    for name, given in (("outputs", outputs), ("output_diffs", diffs), ("parameters", parameters)):
+        if not isinstance(given, (list, tuple)) or not all(isinstance(v, Var) for v in given):
+            raise MNNError(f"grad() takes lists of Vars, found {name} of {type(given).__name__}")
     if len(outputs) != len(diffs) or not outputs or not parameters:
         raise MNNError(f"{len(outputs)} outputs with {len(diffs)} differences, of {len(parameters)} parameters")
     with lazily():

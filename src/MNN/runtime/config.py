@@ -44,7 +44,7 @@ class Config:
             raise MNNError(f"the number of threads is a whole number such as 2, not {self.threads!r:.60}") from None
         if not 1 <= self.threads <= MOST_THREADS:
             raise MNNError(f"the number of threads must be between 1 and {MOST_THREADS}, not {self.threads}")
-        if self.precision not in PRECISIONS:
+        if not isinstance(self.precision, str) or self.precision not in PRECISIONS:
             raise MNNError(f"precision is one of {', '.join(PRECISIONS)}, not {self.precision!r:.60}")
         registry.check(self.backend)
         if self.memory_limit is not None and self.memory_limit < 1:

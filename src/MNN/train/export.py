@@ -32,6 +32,8 @@ def export(
 
 def inference_graph(model: Module, inputs: Sequence[Sequence[int] | Var], names: Sequence[str] = ()) -> Graph:
     """What :func:`export` writes."""
+    if not isinstance(model, Module):
+        raise MNNError(f"a model to export is a Module, found {type(model).__name__}")
     for v in inputs:
         if not isinstance(v, (Var, Sequence, np.ndarray)) or isinstance(v, str):
             raise MNNError(f"an input is given by its shape, such as [1, 3, 224, 224], found {v!r}")

@@ -68,6 +68,10 @@ def fit(
 
     Raises :class:`MNNError` for data that do not fit, a loss that is no number, or one that is infinite or NaN.
     """
+    if not isinstance(model, Module):
+        raise MNNError(f"fit() trains a Module, found {type(model).__name__}")
+    if checkpoint is not None and not isinstance(checkpoint, (str, os.PathLike)):
+        raise MNNError(f"checkpoint is the path of a file, found {checkpoint!r}")
     if not all(isinstance(n, (int, np.integer)) and n >= 0 for n in (epochs, patience, seed)):
         raise MNNError(
             "epochs, patience and seed are whole numbers that are not negative, found "

@@ -23,6 +23,8 @@ def plot(history: History, path: str | os.PathLike[str]) -> None:
     target = Path(path)
     if target.suffix.lower() != ".svg":
         raise MNNError(f"{target}: a plot is a .svg file")
+    if not isinstance(history, History):
+        raise MNNError(f"plot() draws what fit() gives, found {type(history).__name__}")
     if not history.epochs:
         raise MNNError("there is nothing to draw: no epoch was finished")
     kinds = ["loss", *dict.fromkeys(n for e in history.epochs for n in (*e.metrics, *e.validation) if n != "loss")]

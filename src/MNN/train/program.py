@@ -153,6 +153,8 @@ def save_program(
 ) -> None:
     """Writes the step of a training as a .mnn file that :meth:`TrainingProgram.load` goes on from, without the Python
     code of the model. ``inputs`` and ``targets``: a batch as :func:`MNN.train.fit` takes them; ``loss``: as there."""
+    if not isinstance(optimizer, Optimizer):
+        raise MNNError(f"optimizer is made beforehand, such as MNN.optim.SGD(model, 0.1), found {optimizer!r}")
     if optimizer.module is not model:
         raise MNNError("the optimizer trains another module than the one that is given")
     if optimizer.scale is not None and optimizer.scale.dynamic:
