@@ -25,12 +25,11 @@ def test_network_in_sixteen_bits(seed: int) -> None:
     path = next(p for p in (held.with_suffix(".pt2"), held.with_suffix(".pt")) if p.exists())
     with np.load(held.with_suffix(".npz")) as file:
         arrays = dict(file)
-    precision = ("high", "normal", "low")[seed // 2 % 3]
+    precision = ("high", "normal", "low")[seed // 2 % 3]  # the last one may multiply in bfloat16
     model = MNN.load(path, precision=precision)
     ((name, _),) = model.inputs.items()
     (found,) = model.run({name: arrays["x"].astype(TYPES[seed % 2])}).values()
     assert found.dtype == TYPES[seed % 2]
     off = np.abs(found.astype(np.float64) - arrays["exact"]).max() / np.abs(arrays["exact"]).max()
-    assert off <= 2 * float(arrays["error"]) + 2 * STEP[seed % 2], (
-        f"{off:.1e}, torch {arrays['error']:.1e}, {precision}"
-    )
+    theirs, step = float(arrays["error"]), STEP[0] if precision == "low" else STEP[seed % 2]
+    assert off <= 2 * theirs + 2 * step, f"{off:.1e}, torch {theirs:.1e}, {precision}"
