@@ -10,6 +10,7 @@ import pytest
 
 from MNN.errors import MNNError, RunError
 from MNN.llm.sampling import ORDER, Sampler, SamplingOptions, StopStrings, log_probability
+from MNN.llm.sampling.narrowing import COLUMNS
 from MNN.llm.sampling.penalties import repetitions
 from MNN.llm.sampling.stopping import round_of
 from tests.llm.sampling import naive
@@ -85,6 +86,25 @@ def test_many_words(words: int, spread: float) -> None:
     assert len(np.setxor1d(found, kept)) <= 1 + words // 10_000
     found = np.flatnonzero(Sampler(SamplingOptions(top_k=40)).probabilities(logits))
     np.testing.assert_array_equal(np.sort(np.argsort(-logits, kind="stable")[:40]), found)
+
+
+def test_the_largest_of_many_words() -> None:
+    """Those that sorting gives, the first ones of equals; words that have no chance are not among them."""
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        words = int(rng.integers(2, 12) * COLUMNS + rng.integers(-2, 3))
+        logits = rng.standard_normal(words).astype(np.float32) * 3
+        if rng.random() < 0.5:  # many equal ones
+            logits = np.rint(logits * rng.choice([0.3, 1, 30]))
+        if rng.random() < 0.3:  # few with a chance
+            logits[rng.random(words) < rng.choice([0.5, 0.999])] = -np.inf
+        k = int(rng.choice([2, 3, 20, 40, 500, COLUMNS // 4, COLUMNS // 4 + 1, words - 1]))
+        best = np.argsort(-logits, kind="stable")[:k]
+        found = np.flatnonzero(Sampler(SamplingOptions(top_k=k)).probabilities(logits))
+        exactly = Sampler(SamplingOptions(top_k=k)).candidates(logits).ids
+        assert exactly is not None
+        np.testing.assert_array_equal(np.sort(best), exactly)
+        assert set(found) <= {int(i) for i in best if np.isfinite(logits[i])}
 
 
 @pytest.mark.parametrize("seed", range(4))

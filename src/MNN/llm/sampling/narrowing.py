@@ -33,7 +33,8 @@ class Candidates:
 
     def weights(self) -> Array:
         """Probabilities times a number: float32 ``[n]``, the largest is 1."""
-        return np.asarray(np.exp(self.logits - self.logits.max()))
+        below = self.logits - self.logits.max()
+        return np.asarray(np.exp(below, out=below))
 
 
 def temperature(candidates: Candidates, options: SamplingOptions) -> Candidates:
@@ -41,7 +42,8 @@ def temperature(candidates: Candidates, options: SamplingOptions) -> Candidates:
     if options.temperature == 1:
         return candidates
     with np.errstate(over="ignore"):
-        scaled = (candidates.logits - candidates.logits.max()) / np.float32(options.temperature)
+        scaled = candidates.logits - candidates.logits.max()
+        scaled /= np.float32(options.temperature)
     return Candidates(candidates.ids, scaled)
 
 
@@ -50,11 +52,27 @@ def top_k(candidates: Candidates, options: SamplingOptions) -> Candidates:
     k, logits = int(options.top_k), candidates.logits
     if not 0 < k < len(logits):
         return candidates
-    border = np.partition(logits, len(logits) - k)[len(logits) - k]
-    above = logits > border
+    places = _some_largest(logits, k)
+    few = logits if places is None else logits[places]
+    border = np.partition(few, len(few) - k)[len(few) - k]
+    above = few > border
     more = k - int(np.count_nonzero(above))
-    above[np.flatnonzero(logits == border)[:more]] = True
-    return candidates.keep(above)
+    above[np.flatnonzero(few == border)[:more]] = True
+    return candidates.keep(above if places is None else places[above])
+
+
+COLUMNS = 2048
+
+
+def _some_largest(numbers: Array, k: int) -> Array | None:
+    """Places, rising, of the ``k`` largest numbers and of some more, with all that equal one of them; None where all
+    are to be looked at. No fewer than ``k`` are as large as the k-th of the largest ones of some columns that they are
+    dealt out to, which takes a tenth of the time of parting them all."""
+    rows = len(numbers) // COLUMNS
+    if rows < 2 or k > COLUMNS // 4:
+        return None
+    highest = numbers[: rows * COLUMNS].reshape(rows, COLUMNS).max(axis=0)
+    return np.flatnonzero(numbers >= np.partition(highest, COLUMNS - k)[COLUMNS - k])
 
 
 def top_p(candidates: Candidates, options: SamplingOptions) -> Candidates:
@@ -110,25 +128,26 @@ CLOSE = 1 - 1e-9
 
 
 def _first(keys: Array, weights: Array, share: float, borders: Array) -> Array:
-    """The smallest keys, as few as have this share of all weights, one at least; a mask. Of equal keys at the border,
-    those with the smallest places.
+    """The smallest keys, as few as have this share of all weights, one at least; their places, rising. Of equal keys at
+    the border, those with the smallest places.
 
     ``borders``: values of keys, rising, below which it looks first.
     """
     target = share * float(weights.sum())
-    few, their = keys, weights
+    places, few, their = None, keys, weights
     for border in borders:
-        places = np.flatnonzero(keys <= border)
-        if float(weights[places].sum(dtype=np.float64)) > target * (1 + 1e-6):
-            few, their = keys[places], weights[places]
+        some = np.flatnonzero(keys <= border)
+        if float(weights[some].sum(dtype=np.float64)) > target * (1 + 1e-6):
+            places, few, their = some, keys[some], weights[some]
             break
     last = _border(few, their, target)
-    kept: Array = keys < last
-    missing = target - float(weights[kept].sum(dtype=np.float64))
-    equal = np.flatnonzero(keys == last)
-    reached = np.cumsum(weights[equal], dtype=np.float64)
+    kept: Array = few < last
+    missing = target - float(their[kept].sum(dtype=np.float64))
+    equal = np.flatnonzero(few == last)
+    reached = np.cumsum(their[equal], dtype=np.float64)
     kept[equal[: int(np.searchsorted(reached, missing * CLOSE)) + 1]] = True
-    return kept
+    found: Array = np.flatnonzero(kept) if places is None else places[kept]
+    return found
 
 
 def _border(keys: Array, weights: Array, target: float) -> np.float32:

@@ -86,8 +86,11 @@ class Sampler:
         return found
 
     def changed(self, logits: Array, history: Sequence[int] | Array = (), allowed: Array | None = None) -> Array:
-        """The logits f32 ``[words]`` with penalties and biases; arguments are those of :meth:`next`."""
+        """The logits f32 ``[words]`` with penalties and biases, or those that are given where nothing changes them;
+        arguments are those of :meth:`next`."""
         options = self.options
+        if not (options.looks_back or options.logit_bias or allowed is not None):
+            return np.asarray(logits, np.float32).reshape(-1)
         changed = np.array(logits, np.float32).reshape(-1)
         if options.looks_back and len(history):
             tokens = np.asarray(history, np.int64)
