@@ -75,12 +75,16 @@ def _some_largest(numbers: Array, k: int) -> Array | None:
     return np.flatnonzero(numbers >= np.partition(highest, COLUMNS - k)[COLUMNS - k])
 
 
+_BORDERS = -np.logspace(-2, -12, 6, dtype=np.float32)
+"""Of weights, negative."""
+
+
 def top_p(candidates: Candidates, options: SamplingOptions) -> Candidates:
     """The fewest of the most probable whose probability together reaches ``top_p``; one at least."""
     if options.top_p >= 1:
         return candidates
     weights = candidates.weights()
-    return candidates.keep(_first(-weights, weights, options.top_p, -np.logspace(-2, -12, 6, dtype=np.float32)))
+    return candidates.keep(_first(-weights, weights, options.top_p, _BORDERS))
 
 
 def min_p(candidates: Candidates, options: SamplingOptions) -> Candidates:
@@ -135,7 +139,7 @@ def _first(keys: Array, weights: Array, share: float, borders: Array) -> Array:
     """
     target = share * float(weights.sum())
     places, few, their = None, keys, weights
-    for border in borders:
+    for border in borders if len(keys) > SORTED else ():
         some = np.flatnonzero(keys <= border)
         if float(weights[some].sum(dtype=np.float64)) > target * (1 + 1e-6):
             places, few, their = some, keys[some], weights[some]
