@@ -109,11 +109,11 @@ class Int8Rows(TileStore):
         places = [[b.gep(x, I8, k.slot("part") * part) if part else x for x in begins] for part in range(spec.parts)]
         metas = [[b.gep(place, I8, k.slot("meta")) for place in some] for some in places]
         sums = self._at_once if self._fit(height) else self._one_by_one
-        share = self._shares(row - first, self.m1 - first, height)
+        ahead, each = self._share(row - first, self.m1 - first, height, panel)
         with b.loop(0, k.slot("blocks"), carry=[*[b.const(self.acc, 0)] * (height * spec.nv), panel]) as block:
             start = block.carried[-1]
             if spec.mr > 1 or not self.target.fetches_ahead:  # would cost one row 40 % of what memory gives
-                self._ask_weights(start, *share)
+                self._ask_weights(ahead, block.index * each, each)
             parts = []
             for part, (some, meta) in enumerate(zip(places, metas, strict=True)):
                 many = b.udiv(self.run, 2) if self._pairs(part) else self.run
@@ -134,27 +134,24 @@ class Int8Rows(TileStore):
         """Whether registers hold the sums of all parts of so many rows, and what they are added to."""
         return self.spec.nv * height * (self.spec.parts + 1) <= self.target.vector_registers * 3 // 4
 
-    def _shares(self, row: Value, rows: Value, height: int) -> list[Value]:
-        """Where what a tile from ``row`` on, of all ``rows``, asks for of a block begins and ends. A processor that
-        fetches ahead is not asked for codes of 8 bits that one tile alone reads: they come faster so."""
+    def _share(self, row: Value, rows: Value, height: int, panel: Value) -> tuple[Value, Value]:
+        """Where what a tile from ``row`` on, of all ``rows``, asks for of the panel behind its own begins, and bytes
+        for each block. All tiles one after the other ask for the whole of it from front to back, so that memory has as
+        much to do in each of them, and every page is come to once. A processor that fetches ahead is not asked for
+        codes of 8 bits that one tile alone reads: they come faster so."""
         b = self.b
-        of = [self._share(x, rows) for x in (row, row + height)]
+        size = self.k.slot("blocks") * self.record_bytes
+        begin, each = b.gep(panel, I8, size + b.udiv(row * size, rows)), b.udiv(self.record_bytes * height, rows)
         if self.target.fetches_ahead and self.spec.width == WORD // 4:
-            of[1] = b.select(b.icmp("eq", rows, height), of[0], of[1])
-        return of
+            each = b.select(b.icmp("eq", rows, height), 0, each)
+        return begin, each
 
-    def _share(self, rows: Value, of: Value) -> Value:
-        """Whole lines of a block, for so many rows ``of`` all."""
+    def _ask_weights(self, ahead: Value, at: Value, count: Value) -> None:
+        """Asks for the lines that begin within ``count`` bytes from ``at`` on, behind ``ahead``."""
         b = self.b
-        return b.and_(b.udiv(rows * self.record_bytes, of), -LINE)
-
-    def _ask_weights(self, start: Value, first: Value, past: Value) -> None:
-        """Asks for some bytes of the block that lies a panel behind the one at ``start``: each tile of rows for others,
-        so that memory has as much to do in all of them."""
-        b = self.b
-        after = b.gep(start, I8, self.k.slot("blocks") * self.record_bytes)
+        first, past = (b.and_(x + (LINE - 1), -LINE) for x in (at, at + count))
         with b.loop(first, past, LINE) as line:
-            b.prefetch(b.gep(after, I8, line.index), 1)  # nearer caches wait for few lines at a time
+            b.prefetch(b.gep(ahead, I8, line.index), 1)  # nearer caches wait for few lines at a time
 
     def _pairs(self, part: int) -> bool:
         """Whether a byte of a part is for a pair of numbers, and multiplied by the words as they are."""
