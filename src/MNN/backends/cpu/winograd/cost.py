@@ -129,7 +129,8 @@ def plans(
         chunk = fixed_sums(work, positions) if work.fixed else partial_sums(work, positions, precision == "high")
         if chunk is None:
             continue
-        plan = _best_of_both(target, work, threads, mh, mw, chunk, earlier.get((mh, mw)), inner_product)
+        inner = partial_sums(work, positions, precision == "high", True) if inner_product else None
+        plan = _best_of_both(target, work, threads, mh, mw, chunk, earlier.get((mh, mw)), inner)
         if only or positions in _AS_EXACT or plan.cycles < _WORTH_THE_ERROR * least:
             found.append(plan)
             least = min(least, plan.cycles if positions != 9 else least)
@@ -165,7 +166,8 @@ def _strided_plans(
         mh, mw = (m if r > 1 else 1 for r in (work.rh, work.rw))
         if only in ("", name_of(work, mh, mw)):
             chunk = fixed_sums(work, 0) or 0 if work.fixed else 0
-            found.append(_best_of_both(target, work, threads, mh, mw, chunk, earlier.get((mh, mw)), inner_product))
+            inner = chunk if inner_product else None
+            found.append(_best_of_both(target, work, threads, mh, mw, chunk, earlier.get((mh, mw)), inner))
     return found
 
 
@@ -191,12 +193,17 @@ def _best_of_both(
     mw: int,
     chunk: int,
     earlier: tuple[int, int] | None,
-    inner_product: bool,
+    inner: int | None,
 ) -> Plan:
-    """The best plan with plain products or, where they are possible, inner products; these have register tiles of
-    their own, by which one taken ``earlier`` is told."""
-    kinds = (False, True) if inner_product and earlier is None else (inner_product and earlier in INNER_TILES,)
-    found = [_best(target, work, threads, mh, mw, chunk, earlier, inner_product=kind) for kind in kinds]
+    """The best plan with plain products in partial sums of ``chunk`` channels or, where they are possible, inner
+    products in partial sums of ``inner``; these have register tiles of their own, by which one taken ``earlier`` is
+    told."""
+    kinds = (False, True) if earlier is None else (earlier in INNER_TILES,)
+    found = [
+        _best(target, work, threads, mh, mw, sums, earlier, inner_product=kind)
+        for kind in (kinds if inner is not None else (False,))
+        for sums in [chunk if inner is None or not kind else inner]
+    ]
     return min(found, key=lambda plan: plan.cycles)
 
 

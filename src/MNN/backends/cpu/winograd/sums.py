@@ -18,7 +18,10 @@ positions per side    1-D    2-D
 
 With taps along a third axis these are sums over channels and that axis, which are longer in plain sums too.
 
-By inner products (:mod:`MNN.backends.cpu.winograd.code_inner_products`) the sums' own errors are 1.2 times as large.
+By inner products (:mod:`MNN.backends.cpu.winograd.code_inner_products`) these are 1.2 to 1.4 times as large up to six
+positions and 1.6 times beyond; in planes with six 2.4 to 2.5 for 48 channels and 2.1 for 64 [16 channels: 1.9 for 80,
+1.8 for 96, 1.7 for 128; 32 channels: 1.9 for 128], along lines 2.0 for 32 channels and 64. So they need shorter partial
+sums, or more channels.
 
 With stride 2, windows of three and 2 to 5 outputs along a line: 0.9, 1.2, 1.1, 1.8 for 16 channels, less for more; 2
 and 3 outputs along both sides: 0.8.
@@ -32,6 +35,8 @@ from MNN.backends.cpu.winograd.fixed import CHUNK as FIXED_CHUNK
 
 CHUNK, SMALL_CHUNK = 32, 16
 """Channels of a partial sum where the error must be that of plain fp32 sums; of few channels smaller ones."""
+_INNER_PRODUCT_CHANNELS = 80
+"""Channels from which inner products with six positions on both sides are as accurate."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +73,12 @@ def name_of(work: Work, mh: int, mw: int) -> str:
     return f"Winograd F({mh}x{mw},{work.rh}x{work.rw}){end}"
 
 
-def partial_sums(work: Work, positions: int, high: bool) -> int | None:
-    """Channels per partial sum with so many positions per side (0: all); None when the error were too large."""
+def partial_sums(work: Work, positions: int, high: bool, inner_product: bool = False) -> int | None:
+    """Channels per partial sum with so many positions per side (0: all), by plain products or inner products; None when
+    the error were too large."""
     plane, taps = work.rh > 1 and work.rw > 1, max(work.rh, work.rw)
+    if high and inner_product and positions > 5:
+        return _inner_product_sums(work, positions, plane)
     if positions <= (4 if plane else 6):
         return 0
     if positions == 5:
@@ -88,6 +96,14 @@ def partial_sums(work: Work, positions: int, high: bool) -> int | None:
     if fewest is None or work.c < fewest:
         return None
     return SMALL_CHUNK if plane and work.c < {6: 48, 7: 96}[positions] else CHUNK
+
+
+def _inner_product_sums(work: Work, positions: int, plane: bool) -> int | None:
+    """The same by inner products, where plain fp32's error allows them at all."""
+    summed = work.c * work.taps
+    if positions > 6 or (plane and summed < _INNER_PRODUCT_CHANNELS):
+        return None
+    return CHUNK if summed >= (128 if plane else 64) else SMALL_CHUNK
 
 
 def fixed_sums(work: Work, positions: int) -> int | None:
