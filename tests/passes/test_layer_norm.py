@@ -73,3 +73,43 @@ def test_a_mean_over_other_axes_is_not_part_of_it() -> None:
     after = fires("layer-norm", m.done(m.binary("REALDIV", centred, root)))
     assert ops(after) == ["Reduction", "SUB", "LayerNorm"]
     assert after.nodes[-1].attrs["useRMSNorm"] is True
+
+
+def scaled(m: Maker, x: Value, axes: list[int], gamma: bool, beta: str, negative: bool, size: int = 8) -> Value:
+    """As Keras and ``tf.nn.batch_normalization`` have it."""
+    middle = mean(m, x, axes)
+    variance = mean(m, m.binary("SquaredDifference", x, middle), axes)
+    factor = m.op("UnaryOp", m.binary("ADD", variance, 1e-4), opType="RSQRT")
+    factor = m.binary("MUL", factor, m.noise(1, 1, size)) if gamma else factor
+    shift = m.binary("MUL", m.op("UnaryOp", middle, opType="NEG") if negative else middle, factor)
+    product = m.binary("MUL", x, factor)
+    if beta == "inside":
+        both = m.binary("ADD", shift, m.noise(size)) if negative else m.binary("SUB", m.noise(size), shift)
+        return m.binary("ADD", product, both)
+    y = m.binary("ADD", product, shift) if negative else m.binary("SUB", product, shift)
+    return m.binary("ADD", y, m.noise(size)) if beta else y
+
+
+@pytest.mark.parametrize("gamma", [False, True])
+@pytest.mark.parametrize("beta", ["", "inside", "after"])
+@pytest.mark.parametrize("negative", [False, True])
+def test_scales_that_are_multiplied_first(gamma: bool, beta: str, negative: bool) -> None:
+    m = Maker()
+    after = fires("scaled-layer-norm", m.done(scaled(m, m.input("n", 5, 8), [-1], gamma, beta, negative)))
+    assert ops(after) == ["LayerNorm"]
+    assert len(after.nodes[0].inputs) == 1 + (gamma or bool(beta)) + bool(beta)
+
+
+@pytest.mark.parametrize("case", ["axis", "other mean", "shared", "turned"])
+def test_other_sums_stay(case: str) -> None:
+    m = Maker()
+    x = m.input(4, 8, 8)
+    if case in ("axis", "shared"):
+        y = scaled(m, x, [1] if case == "axis" else [-1], True, "inside", True)
+        shared = [n.outputs[0] for n in m.graph.nodes if n.op == "Reduction"][:1] if case == "shared" else []
+        return stays("scaled-layer-norm", m.done(y, *shared))
+    middle = mean(m, x, [-1])
+    variance = mean(m, m.binary("SquaredDifference", x, mean(m, x, [-2]) if case == "other mean" else middle), [-1])
+    factor = m.op("UnaryOp", m.binary("ADD", variance, 1e-4), opType="RSQRT")
+    sides = m.binary("MUL", x, factor), m.binary("MUL", middle, factor)
+    return stays("scaled-layer-norm", m.done(m.binary("SUB", *(sides[::-1] if case == "turned" else sides))))

@@ -25,7 +25,8 @@ def with_tanh(x: np.ndarray) -> np.ndarray:
 
 
 def _is_erf(node: Node) -> bool:
-    return unary(node, "ERF")
+    """TensorFlow has the same as ``x / 2 * erfc(-x / sqrt(2))``."""
+    return unary(node, "ERF", "ERFC")
 
 
 def run(graph: Graph) -> int:

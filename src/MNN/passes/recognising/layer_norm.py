@@ -61,7 +61,7 @@ def _find(rw: Rewriter, root: Node) -> Found | None:
         return None
     square = rw.maker(variance.inputs[0])
     base = _squared(square)
-    count = _trailing_mean(variance)
+    count = trailing_mean(variance)
     end, between = _end(rw, root)
     if square is None or base is None or count is None or end is None:
         return None
@@ -71,7 +71,7 @@ def _find(rw: Rewriter, root: Node) -> Found | None:
     if centre is not None and binary(centre, "SUB"):
         first, mean = sides(centre)
         averaging = rw.made_by(mean, "Reduction")
-        if averaging is not None and averaging.inputs[0] is first and _trailing_mean(averaging) == count:
+        if averaging is not None and averaging.inputs[0] is first and trailing_mean(averaging) == count:
             x, centred = first, True
             inside += [centre, averaging]
     if not _divides(end, base, root, between) or x.dtype not in FLOATS:
@@ -95,7 +95,7 @@ def _squared(node: Node | None) -> Value | None:
     return None
 
 
-def _trailing_mean(node: Node) -> int | None:
+def trailing_mean(node: Node) -> int | None:
     """Over how many of the last axes a Reduction averages, keeping them as sizes of 1."""
     x = node.inputs[0]
     found = rank(x) if x is not None else None
@@ -133,7 +133,7 @@ def _divides(end: Node, base: Value, root: Node, between: list[Node]) -> bool:
 
 
 def _replace(rw: Rewriter, found: Found) -> None:
-    sizes = static(None if found.x.shape is None else found.x.shape[len(found.x.shape) - found.count :])
+    sizes = trailing_sizes(found.x, found.count)
     gamma, beta, end, inside = None, None, found.end, list(found.inside)
     after = rw.only_user(end.outputs[0])
     if after is not None and binary(after, "MUL") and (gamma := _vector(after, end, sizes)) is not None:
@@ -157,16 +157,32 @@ def _replace(rw: Rewriter, found: Found) -> None:
             rw.remove(node)
 
 
+def trailing_sizes(x: Value, count: int) -> tuple[int, ...] | None:
+    """The sizes of the last axes, where they are known."""
+    return static(None if x.shape is None else x.shape[len(x.shape) - count :])
+
+
+def vector_of(node: Node, before: Node, x: Value, count: int) -> np.ndarray | None:
+    """What a node takes besides ``before``, where that is one constant number for each element of ``x``'s last axes."""
+    parts, sizes = with_constant(node), trailing_sizes(x, count)
+    if parts is None or parts[0] is not before.outputs[0] or sizes is None or not keeps_rank(parts[1], x):
+        return None
+    return _fitting(floats(parts[1]), sizes)
+
+
+def _fitting(data: np.ndarray | None, sizes: tuple[int, ...]) -> np.ndarray | None:
+    if data is None or data.size != elements(sizes):
+        return None
+    padded = (1,) * (len(sizes) - data.ndim) + data.shape
+    return data.reshape(sizes) if padded[len(padded) - len(sizes) :] == sizes else None
+
+
 def _vector(node: Node, before: Node, sizes: tuple[int, ...] | None) -> np.ndarray | None:
     """The constant operand, when it has one number per normalised element."""
     parts = with_constant(node)
     if parts is None or parts[0] is not before.outputs[0] or sizes is None:
         return None
-    data = floats(parts[1])
-    if data is None or not keeps_rank(parts[1], parts[0]) or data.size != elements(sizes):
-        return None
-    padded = (1,) * (len(sizes) - data.ndim) + data.shape
-    return data.reshape(sizes) if padded[len(padded) - len(sizes) :] == sizes else None
+    return _fitting(floats(parts[1]), sizes) if keeps_rank(parts[1], parts[0]) else None
 
 
 PASS = Pass("layer-norm", run, rank=40)
