@@ -21,8 +21,8 @@ ALL = json.loads((HERE / "recorded.json").read_text(encoding="utf-8"))
 RECORDED = [notes for notes in ALL if not notes.get("encoder")]
 COUNT = int(os.environ.get("MNN_LLM_CASES", "1"))
 """Of the recorded models of each family, how many are tried; 2 are there."""
-ALIKE = cases.SAVED - {"gemma3n_text", "mamba", "nemotron_h", "phimoe"}
-"""Families whose layers are those of others, but for a few lines: of these, less is tried unless more is asked for."""
+ALIKE = cases.SAVED - {"mamba", "nemotron_h", "phimoe"}
+"""Families whose caches and positions are those of others: of these, less is tried unless more is asked for."""
 
 
 def expected(notes: dict[str, object]) -> Expected:
