@@ -1,4 +1,4 @@
-"""Weights that are a transposed view are packed from where they lie."""
+"""Weights that are a transposed view are packed from where they lie; narrow results that run another way."""
 
 from __future__ import annotations
 
@@ -43,3 +43,22 @@ def test_products(m: int, k: int, n: int, precision: str, monkeypatch: pytest.Mo
 def test_products_on_tiles(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cheap_tiles(monkeypatch)
     assert product(40, 33, 130, precision, monkeypatch)
+
+
+@pytest.mark.parametrize(("kind", "sizes"), [(np.int16, (37, 21, 33)), (np.int8, (5, 70, 65)), (np.int16, (3, 90, 91))])
+def test_narrow_results_in_another_order(kind: type[np.integer], sizes: tuple[int, ...]) -> None:
+    """Rounded where they lie, and put in order then."""
+    scale, bounds = np.float32(0.01), np.iinfo(kind)
+    x, turned, y = Value("x", DType.F32, sizes), Value("t", DType.F32), Value("y")
+    operands = [
+        Value("s", DType.F32, (), np.asarray(scale)),
+        Value("z", DType.of(np.zeros((), kind)), (), np.zeros((), kind)),
+    ]
+    nodes = [
+        Node("Permute", "p", [x], [turned], {"dims": [2, 0, 1]}),
+        Node("QuantizeLinear", "q", [turned, *operands], [y]),
+    ]
+    data = np.random.default_rng(sizes[0]).normal(size=sizes).astype(np.float32)
+    found = Session(Graph("g", [x], [y], nodes), Config(threads=1, cache=False)).run({"x": data})["y"]
+    wanted = np.clip(np.rint(data / scale), bounds.min, bounds.max).astype(kind).transpose(2, 0, 1)
+    np.testing.assert_array_equal(found, wanted)

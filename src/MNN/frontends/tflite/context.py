@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from MNN.frontends.tflite.file import Quantization, TfliteFile
 from MNN.frontends.tflite.node import TfliteNode
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
-from MNN.ir.quant import QuantizedArray
+from MNN.ir.quant import FEWEST_ROW_BITS, QuantizedArray
 from MNN.ops.core.datatypes import data_type
 
 _BOUNDS = {"RELU": (0.0, float("inf")), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
@@ -93,7 +93,7 @@ class Context(GraphBuilder):
         scale = np.ascontiguousarray(np.broadcast_to(q.scale.reshape(lines), whole), np.float32)
         zero = np.broadcast_to(q.zero.reshape(lines) - shift, whole)
         offset = (-scale * zero).astype(np.float32) if zero.any() else None
-        return self.quantized(QuantizedArray.of(rows, scale, offset, 8, shape))
+        return self.quantized(replace(QuantizedArray.of(rows, scale, offset, 8, shape), row_bits=FEWEST_ROW_BITS))
 
     def stored(self, value: Value, q: Quantization | None, dtype: DType | None) -> Value:
         """Integers for floats, as a result is to be stored."""

@@ -173,8 +173,8 @@ def images(d: Draw, name: str) -> Case:
 
 @family("FULLY_CONNECTED dynamic", "CONV_2D dynamic")
 def dynamic(d: Draw, name: str) -> Case:
-    """Floats times integers of 8 or 4 bits. LiteRT quantises what they are multiplied by, which we need not: the
-    difference is that of its steps."""
+    """Floats times integers of 8 or 4 bits. LiteRT quantises what they are multiplied by, which we do by rows of
+    matrices alone, around zero: the difference is that of its steps."""
     if name.startswith("CONV"):
         x = d.input([1, d.int(4, 7), d.int(4, 7), 4])
         w = d.g.const(

@@ -51,7 +51,7 @@ def emit_map(e: Emitter, group: Group) -> bool:
         if split is not None and split.few:
             _emit_interleave(e, places[0], place, split, operands[0].dtype, out.dtype)
             return True
-    if not others and len(operands) == 1 and operands[0].shape == out.shape and _narrows(operands[0], out):
+    if not others and len(operands) == 1 and operands[0].shape == out.shape and _made_first(operands[0], out):
         split = _split(places[0], place, out.shape)
         if split is not None and (split.few or min(room_of(split.extents[a]) for a in (split.j, -1)) >= _LONG):
             between = e.allocate(out.dtype, out.shape, st.order_of(out.shape, places[0].strides), roomy=True)
@@ -75,9 +75,10 @@ def _turned(e: Emitter, tensor: Tensor, place: Place, result: Place, out: Tensor
     return e.in_order(tensor, order, lambda pl: False)
 
 
-def _narrows(x: Tensor, out: Tensor) -> bool:
-    """Whether bytes are made of something wider: these are put in another order faster than they are made in it."""
-    return out.dtype.size == 1 < x.dtype.size and room_of(elements(out.shape)) >= GRAIN
+def _made_first(x: Tensor, out: Tensor) -> bool:
+    """Whether numbers that are narrower than what they are made of are put in another order once they are made, which
+    takes whole lines less time than storing them one by one."""
+    return out.dtype.size < x.dtype.size and room_of(elements(out.shape)) >= GRAIN
 
 
 def emit_nest(

@@ -41,9 +41,10 @@ def _rows_of(ctx: Context, w: Value) -> Value:
 
 def weights(ctx: Context, node: TfliteNode, index: int, compressed: bool) -> Value:
     """A matrix ``[O, K]`` of floats. With ``compressed``, constant integers of 8 bits or less stay in that form: what
-    they are multiplied by is not quantised (dynamic range)."""
+    they are multiplied by is not quantised (dynamic range), and is rounded row by row. Not within loops, whose steps
+    have few rows, and which become recurrent layers where their weights are floats."""
     q, value = node.quantization(index), node.input(index)
-    data = value.data if compressed or (q is not None and q.block) else None
+    data = value.data if (compressed and ctx.parent is None) or (q is not None and q.block) else None
     rows = q is not None and (q.axis == 0 or len(q.scale) == 1)
     if q is not None and rows and isinstance(data, np.ndarray) and data.itemsize == 1 and data.ndim == 2:
         return ctx.low_bits(value, q)
