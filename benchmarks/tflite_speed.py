@@ -67,10 +67,11 @@ run = lambda: model.run(feeds)
 """
 _HEAD = """# TensorFlow Lite's files, beside LiteRT
 
-{machine}: one thread, batch 1, arrays in and arrays out, on noise. LiteRT 2.3 runs XNNPACK. Minimum CPU times in ms of
-runs in turns, each engine in a process of its own. *Ratio*: LiteRT's time by this engine's. *Error*: the largest
-difference from LiteRT over the largest output; for integers also the largest difference in steps. Measure again
-with `python -m benchmarks.tflite_speed`, which says what it needs.
+{machine}:
+one thread, batch 1, arrays in and arrays out, on noise. LiteRT 2.3 runs XNNPACK. Minimum CPU times in ms of runs in
+turns, each engine in a process of its own. *Ratio*: LiteRT's time by this engine's. *Error*: the largest difference
+from LiteRT over the largest output; for integers also the largest difference in steps. Measure again with
+`python -m benchmarks.tflite_speed`, which says what it needs.
 
 ## Published models, and drawn networks of floats
 
