@@ -71,3 +71,18 @@ def test_unpack_has_the_table_that_the_official_engine_looks_into() -> None:
     (op,) = (op for op in net.oplists if op.type == "Unpack")
     assert (op.main.table_name, op.main.axis) == ("Axis", 1)
     assert graph_of(net).nodes[0].attrs["axis"] == 1
+
+
+def test_what_matters_to_gradients_alone_is_noted_beside_the_official_form() -> None:
+    table_, places, x, y, z = Value("t", DType.F32, (9, 5)), Value("i", DType.I32, (4,)), *map(Value, "xyz")
+    nodes = [
+        Node("GatherV2", "rows", [table_, places], [x], {"paddingIndex": 3}),
+        Node("ReLU6", "limits", [x], [y], {"minValue": 0.0, "maxValue": float("inf"), "slopeAtBounds": 1.0}),
+        Node("ReLU6", "others", [y], [z], {"minValue": -1.0, "maxValue": 1.0}),
+    ]
+    net = net_of(Graph("g", [table_, places], [z], nodes))
+    assert "Extra" not in {str(op.type) for op in net.oplists}
+    found = {n.op + n.name: n.attrs for n in graph_of(net).nodes}
+    assert found["GatherV2rows"]["paddingIndex"] == 3
+    assert found["ReLU6limits"]["slopeAtBounds"] == 1
+    assert "slopeAtBounds" not in found["ReLU6others"]

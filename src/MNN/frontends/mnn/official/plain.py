@@ -15,8 +15,9 @@ from MNN.ir.quant import QuantizedArray
 from MNN.ops.core.base import operators
 from MNN.schema.record import Record
 
-#: Attributes that only say which integer type a result has; the official engine has one.
-_NOTED = frozenset({"outputDataType"})
+#: Attributes that only say which integer type a result has, of which the official engine has one, and what matters to
+#: gradients alone.
+_NOTED = frozenset({"outputDataType", "paddingIndex", "slopeAtBounds"})
 #: Element types that the official engine does not compute with, and those it has instead.
 _OFFICIAL_TYPES = {
     **dict.fromkeys(("DT_INT64", "DT_INT16", "DT_UINT16", "DT_UINT32", "DT_UINT64"), "DT_INT32"),
