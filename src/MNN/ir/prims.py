@@ -154,8 +154,8 @@ class CompressedMatMul(Prim):
 
     Inputs: the left side (a float type, the result's), codes u8 ``[N, ceil(K * width / 8)]``, scales f32 ``[N,
     blocks]`` and, where there are any, offsets f32 ``[N, blocks]``, as in :class:`MNN.ir.quant.QuantizedArray`.
-    ``row_bits``: rows of the left side may be rounded to so many bits (8 or 12), each block of them with a scale of its
-    own; 0: they may not.
+    ``row_bits``: rows of the left side may be rounded to so many bits (:data:`MNN.ir.quant.ROW_BITS`), each block of
+    them with a scale of its own; 0: they may not.
     ``finite_rows``: where these hold infinities, results may be no numbers.
     """
 

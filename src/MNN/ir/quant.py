@@ -8,8 +8,9 @@ import numpy as np
 
 WIDTHS = (2, 4, 8)
 """Bits that a code may take in memory."""
-FEWEST_ROW_BITS, ROW_BITS = 8, (8, 12)
-"""What rows that are multiplied may be rounded to."""
+FEWEST_ROW_BITS, COARSE_ROW_BITS = 8, 10
+ROW_BITS = FEWEST_ROW_BITS, COARSE_ROW_BITS, 12
+"""What rows that are multiplied may be rounded to; with 10, blocks of small numbers to 8, and others to 12."""
 
 
 @dataclass(frozen=True, eq=False)

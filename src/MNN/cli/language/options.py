@@ -19,7 +19,7 @@ MaxLength = Annotated[int | None, typer.Option(min=1, help="Tokens that a text m
 Bits = Annotated[int | None, typer.Option(help="Quantise weights that the file has as floats: 4 or 8 bits.")]
 ActivationBits = Annotated[
     int | None,
-    typer.Option(help="Bits of what low-bit weights are multiplied by: 8, 12 or 32. 12, but 8 at precision low."),
+    typer.Option(help="Bits of what low-bit weights are multiplied by: 8, 10, 12 or 32. 10, but 8 at precision low."),
 ]
 Precision = Annotated[str, typer.Option(help="high, normal or low.")]
 KvBits = Annotated[

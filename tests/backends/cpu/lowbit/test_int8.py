@@ -8,10 +8,10 @@ import itertools
 import numpy as np
 import pytest
 
-from MNN.backends.cpu.lowbit.emit_int8 import Parts, parts_of, possible, tile_of
+from MNN.backends.cpu.lowbit.emit_int8 import ROUNDED, Parts, parts_of, possible, tile_of
 from MNN.backends.cpu.lowbit.int8 import Int8Spec, half_of, sums_bytes
 from MNN.backends.cpu.lowbit.layout import SHIFT, Layout, layout_of, pack, zero_points
-from MNN.backends.cpu.lowbit.rounded_rows import RoundedRowsSpec, bytes_of_codes, bytes_of_row
+from MNN.backends.cpu.lowbit.rounded_rows import COARSE, RoundedRowsSpec, bytes_of_codes, bytes_of_row
 from MNN.backends.cpu.targets import Target
 from MNN.backends.cpu.targets.base import _host_target
 from MNN.backends.cpu.targets.instructions import capability as can
@@ -49,9 +49,7 @@ def rounded(a: np.ndarray, blocks: int, run: int) -> tuple[np.ndarray, np.ndarra
     return np.rint(wide * inverse[..., None]), most / np.float32(127)
 
 
-def round_rows(
-    target: Target, a: np.ndarray, layout: Layout, checked: bool, parts: int = 1, merged: bool = False
-) -> np.ndarray:
+def round_rows(target: Target, a: np.ndarray, layout: Layout, checked: bool, parts: Parts = ROUNDED) -> np.ndarray:
     """Rows of bytes, as the kernel makes them of rows that lie apart and out of order."""
     m, k = a.shape
     run = layout.groups * layout.steps
@@ -60,31 +58,31 @@ def round_rows(
     spread = np.zeros((m, k + 3), a.dtype)
     spread[order, :k] = a
     rows = (order * (k + 3)).astype(np.int32)
-    out = np.full((m, parts * bytes_of_row(depth, layout.blocks)), 7, np.uint8)
+    out = np.full((m, parts.number * bytes_of_row(depth, layout.blocks)), 7, np.uint8)
     slots = {
         "x": spread.ctypes.data, "rows_x": rows.ctypes.data, "y": out.ctypes.data, "row": out.shape[1], "m": m, "k": k,
         "blocks": layout.blocks, "run": run, "meta": bytes_of_codes(depth),
     }  # fmt: skip
-    spec = RoundedRowsSpec(DType.of(a), layout.width, half_of(target, layout.width), parts, merged)
+    spec = RoundedRowsSpec(DType.of(a), layout.width, half_of(target, layout.width), *parts)
     util.call(spec, target, slots, m, [spread, rows, out], checked)
     return out
 
 
 def product(
     target: Target, w: QuantizedArray, a: np.ndarray, height: int, mb: int, nb: int, checked: bool = False,
-    parts: int = 1, merged: bool = False,
+    parts: Parts = ROUNDED,
 ) -> np.ndarray:  # fmt: skip
     (m, k), n = a.shape, w.shape[0]
     kind, points = zero_points(w.scale, w.offset, w.width)
     layout = layout_of(target, k, w.width, w.scale.shape[1], kind)
     packed = np.zeros(layout.nbytes(n), np.uint8)
     pack(layout, target, w.codes, w.scale, points, packed)
-    rows = round_rows(target, a, layout, checked, parts, merged)
+    rows = round_rows(target, a, layout, checked, parts)
     c = np.full((m, n + 2), 7, np.float32)
     bias = np.arange(n, dtype=np.float32)
     body = body_of([F32, F32], lambda b, x, y: b("add", x, y))
     mr, nv = tile_of(target, min(m, height))
-    more = {"width": w.width, "zeros": kind, "parts": parts, "merged": merged}
+    more = {"width": w.width, "zeros": kind, "parts": parts.number, "merged": parts.merged, "coarse": parts.coarse}
     spec = Int8Spec(I8, I8, I32, F32, mr, nv, True, body, ("n",), 4, **more)
     arrays = {
         "a": rows, "b": packed, "c": c, "rows_a": (np.arange(m) * rows.shape[1]).astype(np.int32),
@@ -94,7 +92,7 @@ def product(
     numbers = {
         "n_taps": 1, "k": k, "ldb": 0, "panel": 0, "m": m, "n": n, "n_batch": 1, "mb": mb, "nb": nb, "ub": mb,
         "blocks": layout.blocks, "groups": layout.groups,
-        "meta": bytes_of_codes(layout.blocks * layout.groups * layout.steps), "part": rows.shape[1] // parts,
+        "meta": bytes_of_codes(layout.blocks * layout.groups * layout.steps), "part": rows.shape[1] // parts.number,
     }  # fmt: skip
     slots = numbers | {name: array.ctypes.data for name, array in arrays.items()}
     util.call(spec, target, slots, spec.blocks(m, n, 1, mb, nb), list(arrays.values()), checked)
@@ -135,7 +133,7 @@ def test_rows_in_parts_lose_less(target: Target, form: tuple[int, int], zeros: s
         w = weights(n, k, width, blocks, zeros)
         if possible(target, layout_of(target, k, width, blocks, zeros)):
             for checked in (False, True):
-                _loses_at_most(target, w, _uneven_rows(m, k), height, checked, parts, 127 * 254.0 ** (parts - 1))
+                _loses_at_most(target, w, _uneven_rows(m, k), height, checked, Parts(parts), 127 * 254.0 ** (parts - 1))
 
 
 @pairs(target=targets(), width=[2, 4, 8], zeros=["none", "i8", "f32"], height=[1, 3], parts=[2, 3])
@@ -154,10 +152,44 @@ def test_digits_become_one_number(target: Target, width: int, zeros: str, height
         steps = 2.0**19 if k // blocks <= 32 else 2.0**18
         if parts == 2:
             steps = 1904 if width == 4 else 127 * 256
-        found = [_loses_at_most(target, w, a, height, checked, parts, steps * 0.99, True) for checked in (False, True)]
-        other = product(target, w, a[-1:], 1, 1, 1 << 10, False, parts, True)
+        kind = Parts(parts, True)
+        found = [_loses_at_most(target, w, a, height, checked, kind, steps * 0.99) for checked in (False, True)]
+        other = product(target, w, a[-1:], 1, 1, 1 << 10, False, kind)
         assert (found[0] == found[1]).all()
         assert (other == found[0][-1]).all()
+
+
+@pairs(target=targets(), width=[2, 4, 8], zeros=["none", "i8", "f32"], height=[1, 3])
+def test_blocks_of_small_numbers_have_one_digit(target: Target, width: int, zeros: str, height: int) -> None:
+    """They lose a 254th of their largest number, others as much as with two digits; and a row's sums do not depend on
+    the rows beside it, which may have the second digit in other blocks."""
+    for m, n, k, blocks in ((1, 70, 96, 3), (7, 130, 512, 8), (5, 65, 256, 8), (67, 33, 192, 3), (2, 16, 37, 1)):
+        w = weights(n, k, width, blocks, zeros)
+        kind = parts_of(target, layout_of(target, k, width, blocks, zeros), m, 10)
+        if kind != Parts(2, True, True):
+            assert width == 4
+            assert not target.can(can.DOT4_UNSIGNED)
+            continue
+        rng = np.random.default_rng(m)
+        run = k // blocks
+        a = (rng.normal(size=(m, k)) * np.repeat(rng.exponential(1, (m, blocks)), run, 1)).astype(np.float32)
+        most = np.abs(a).reshape(m, blocks, run).max(-1)
+        fine = most > COARSE * most.mean(1, keepdims=True)
+        if m > 2:
+            assert 0.05 < fine.mean() < 0.6
+        steps = np.where(fine, 1904 if width == 4 else 127 * 256, 127) * 0.99
+        each = np.repeat(steps, run, 1)
+        found = [_loses_at_most(target, w, a, height, checked, kind, each) for checked in (False, True)]
+        assert (found[0] == found[1]).all()
+        for row in range(m):
+            other = product(target, w, a[row : row + 1], 1, 1, 1 << 10, False, kind)
+            assert (other == found[0][row]).all()
+        for bad in (np.inf, np.nan):
+            spoilt = a.copy()
+            spoilt[-1, -1] = bad
+            lost = product(target, w, spoilt, height, m, 1 << 10, False, kind)
+            assert np.isnan(lost[-1]).all()
+            assert (lost[:-1] == found[0][:-1]).all()
 
 
 def test_the_largest_sums_of_digits_stay_in_32_bits() -> None:
@@ -171,7 +203,7 @@ def test_the_largest_sums_of_digits_stay_in_32_bits() -> None:
             w = QuantizedArray.of(values, np.ones((3, 2), np.float32), None, width, values.shape)
             a = np.full((2, 2 * run), size, np.float32)
             for parts, rtol in ((2, 3e-4), (3, 1e-6)):
-                found = product(target, w, a, height, 2, 64, False, parts, True)
+                found = product(target, w, a, height, 2, 64, False, Parts(parts, True))
                 assert np.allclose(found, 2 * run * code * size, rtol=rtol)
 
 
@@ -182,10 +214,11 @@ def _uneven_rows(m: int, k: int) -> np.ndarray:
 
 
 def _loses_at_most(
-    target: Target, w: QuantizedArray, a: np.ndarray, height: int, checked: bool, parts: int, steps: float,
-    merged: bool = False,
+    target: Target, w: QuantizedArray, a: np.ndarray, height: int, checked: bool, parts: Parts,
+    steps: float | np.ndarray,
 ) -> np.ndarray:  # fmt: skip
-    """The product, of rows that are off by at most half of a block's largest number over ``steps``."""
+    """The product, of rows that are off by at most half of a block's largest number over ``steps``, of each number if
+    they are not the same for all."""
     (m, k), n, blocks = a.shape, w.shape[0], w.scale.shape[1]
     wide = w.dequantize().astype(np.float64).T
     run = -(-k // blocks)
@@ -195,7 +228,7 @@ def _loses_at_most(
     bound = most / steps / 2 @ np.abs(wide) + 4e-7 * (
         np.abs(a).astype(np.float64) @ np.abs(wide) + n
     )  # f32's, and the bias
-    found = product(target, w, a, height, m, 1 << 10, checked, parts, merged)
+    found = product(target, w, a, height, m, 1 << 10, checked, parts)
     assert (np.abs(found - a.astype(np.float64) @ wide) / bound).max() <= 1
     return found
 

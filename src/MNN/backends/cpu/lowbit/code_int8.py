@@ -196,7 +196,10 @@ class Int8Rows(TileStore):
             begin = self._begin(numbers, part)
             if spec.merged and part:
                 begin = self._joined(total, begin)
-            with b.loop(0, self.k.slot("groups"), carry=begin) as group:
+            groups = self.k.slot("groups")
+            if spec.coarse and part:
+                groups = b.select(self._any_fine(parts[0][1]), groups, 0)
+            with b.loop(0, groups, carry=begin) as group:
                 sums = list(group.carried)
                 words = self._words(codes, group.index)
                 if self._pairs(part):
@@ -209,6 +212,14 @@ class Int8Rows(TileStore):
             total = group.results
             if not spec.merged or part == len(parts) - 1:
                 self._add(total, parts[0][1] if spec.merged else numbers, start, totals)
+
+    def _any_fine(self, numbers: list[Value]) -> Value:
+        """Whether a block of some rows has a second digit (see :mod:`.rounded_rows`)."""
+        b = self.b
+        fine = [b.load(I32, b.gep(place, I32, 2)) for place in numbers]
+        while len(fine) > 1:
+            fine = [*fine[2:], b.or_(fine[0], fine[1])]
+        return b.icmp("ne", fine[0], 0)
 
     def _begin(self, numbers: list[Value], part: int) -> list[Value]:
         """What the integers of a part begin with: all of ``half`` too much that codes have, with the last digit where

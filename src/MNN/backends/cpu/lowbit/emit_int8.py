@@ -20,7 +20,7 @@ from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
-from MNN.ir.quant import FEWEST_ROW_BITS
+from MNN.ir.quant import COARSE_ROW_BITS, FEWEST_ROW_BITS
 from MNN.ir.traced import room_of
 
 _FEW_OF_PARTS = 8
@@ -38,12 +38,16 @@ class Parts(NamedTuple):
 
     number: int
     merged: bool = False
+    coarse: bool = False
+    """Whether the second of two digits is left out where it does little."""
 
 
 ROUNDED = Parts(1)
 """Rows rounded to 8 bits."""
 _ROUNDED_LESS = Parts(2, True)
 """Rows rounded to 12 bits, or to 15 where weights do not have 4."""
+_COARSE = Parts(2, True, True)
+"""The same, but to 8 bits where a block's numbers are small."""
 _EXACT = Parts(3, True)
 
 
@@ -60,6 +64,8 @@ def parts_of(target: Target, layout: Layout, m: int, row_bits: int = 0) -> Parts
         return ROUNDED
     run = layout.groups * layout.steps
     if run <= LARGEST_OF_MERGED and (layout.width != WIDTH_OF_PAIRS or target.can(can.DOT4_UNSIGNED)):
+        if row_bits == COARSE_ROW_BITS:
+            return _COARSE
         return _ROUNDED_LESS if row_bits else _EXACT
     return Parts(3) if m <= _FEW_OF_PARTS else None
 
@@ -72,6 +78,7 @@ def candidate(e: Emitter, product: Product, layout: Layout, weights: Ref, parts:
     steps = layout.blocks * (dots + _BEHIND * (1 if parts.merged else parts.number))
     cycles = m * -(-n // lanes) * steps / e.target.fma_per_cycle + parts.number * m * k / lanes * _ROUNDING
     more = f" in {parts.number} parts" if parts.number > 1 else ""
+    more += ", coarse blocks" if parts.coarse else ""
     name = f"{layout.width}-bit weights, rows of bytes{more}"
     return Candidate(name, cycles, lambda: _emit(e, product, layout, weights, parts))
 
@@ -115,7 +122,7 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: Par
     kinds = DType.I8, DType.I8, DType.I32, c.dtype
     product_spec = Int8Spec.of(
         *kinds, mr, nv, True, epilogue.body, epilogue.kinds, 4,
-        width=layout.width, zeros=layout.zeros, parts=parts.number, merged=parts.merged,
+        width=layout.width, zeros=layout.zeros, parts=parts.number, merged=parts.merged, coarse=parts.coarse,
     )  # fmt: skip
     mb = max(min(rows, e.target.l2_bytes // 2 // row), 1)
     mb = split_evenly(rows, -(-rows // mb), mr)

@@ -74,6 +74,8 @@ class Int8Spec(ContractSpec):
     zeros: str = "none"
     parts: int = 1
     merged: bool = False
+    coarse: bool = False
+    """Whether the second of two digits is left out of blocks that do not have it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
