@@ -116,7 +116,7 @@ def test_activations_are_rounded_where_it_is_asked_for(folder: Path) -> None:
 
     def logits(precision: str, **options: int | None) -> np.ndarray:
         decoder = open_model(folder).decoder(Config(precision=precision, cache=False), bits=8, **options)
-        return decoder.feed(decoder.text(), cases.tokens(3, 20), every=True)
+        return decoder.feed(decoder.text(), cases.tokens(3, 50), every=True)
 
     exact = logits("high")
     largest = np.abs(exact).max()

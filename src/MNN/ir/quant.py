@@ -10,7 +10,7 @@ WIDTHS = (2, 4, 8)
 """Bits that a code may take in memory."""
 FEWEST_ROW_BITS, COARSE_ROW_BITS = 8, 10
 ROW_BITS = FEWEST_ROW_BITS, COARSE_ROW_BITS, 12
-"""What rows that are multiplied may be rounded to; with 10, blocks of small numbers to 8, and others to 12."""
+"""What rows that are multiplied may be rounded to; with 10, blocks of small numbers of many rows to 8, others to 12."""
 
 
 @dataclass(frozen=True, eq=False)

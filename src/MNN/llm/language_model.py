@@ -284,10 +284,10 @@ def load(
     conversation may have, by default what the model was made for. ``bits``: weights that the file has as floats are
     quantised to so many (4 or 8; blocks of 32). ``cache`` keeps programs and packed weights on disk, so that the next
     start reads no weights. ``activation_bits``: with 12 or 8, what low-bit weights are multiplied by is rounded to so
-    many bits block by block (to 12 in any case where queries, keys and values are made), with 10 to 8 or to 12, as a
-    block's numbers are small or large beside others of its row; with 32 it is not. The default is 10, at the precision
-    ``low`` 8 and at ``high`` 32. ``kv_bits``: in how many bits keys and values are kept (32,
-    16, 8 or 4; one number, or one for keys and one for values). ``cache_tokens``: how many tokens all conversations
+    many bits block by block (to 12 in any case where queries, keys and values are made), with 10 to 12, or in prompts
+    to 8 where a block's numbers are small beside others of its row; with 32 it is not. The default is 10, at ``low`` 8
+    and at ``high`` 32. ``kv_bits``: in how many bits keys and values are kept (32, 16, 8 or 4; one number, or one for
+    keys and one for values). ``cache_tokens``: how many tokens all conversations
     together may have in the caches, 32768 at least by default; memory is taken as it is used. ``adapters``: folders of
     adapters (LoRA, as PEFT saves them) by names that answers choose one with; the model's own weights stay as they are.
     ``cache_memory``: bytes of keys and values that stay in memory between steps; others lie in a file of the cache

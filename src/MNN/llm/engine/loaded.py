@@ -110,9 +110,9 @@ def with_rounding(weight: QuantizedArray, name: str, row_bits: int) -> Quantized
 
 
 def row_bits_of(precision: str, activation_bits: int | None) -> int:
-    """To how many bits what low-bit weights are multiplied by is rounded, 0 where it is not; by default 10 (8, or
-    12 where numbers are large), and 8 at the precision ``low``: words of small models are often so near each other that
-    8 bits choose another answer, with no more perplexity."""
+    """To how many bits what low-bit weights are multiplied by is rounded, 0 where it is not; by default 10 (12, or
+    8 where numbers of a prompt are small), and 8 at the precision ``low``: words of small models are often so near each
+    other that 8 bits choose another answer, with no more perplexity."""
     if activation_bits is None:
         return _ROW_BITS[precision]
     if activation_bits not in (*ROW_BITS, _WHOLE):

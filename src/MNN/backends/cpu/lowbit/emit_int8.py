@@ -19,6 +19,7 @@ from MNN.backends.cpu.products.operand_access import OperandAccess
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
+from MNN.compiler.open.plan import SMALL
 from MNN.ir.dtype import DType
 from MNN.ir.quant import COARSE_ROW_BITS, FEWEST_ROW_BITS
 from MNN.ir.traced import room_of
@@ -59,12 +60,13 @@ def possible(target: Target, layout: Layout) -> bool:
 
 def parts_of(target: Target, layout: Layout, m: int, row_bits: int = 0) -> Parts | None:
     """The parts of rows that may be rounded to so many bits, or of those that lose no more than the precision
-    ``normal`` may; None where f32 is faster for ``m`` rows."""
+    ``normal`` may; None where f32 is faster for ``m`` rows. Few rows are of words that are being written: choices hang
+    on small differences then, and one row waits for memory in any case."""
     if 0 < row_bits <= FEWEST_ROW_BITS:
         return ROUNDED
     run = layout.groups * layout.steps
     if run <= LARGEST_OF_MERGED and (layout.width != WIDTH_OF_PAIRS or target.can(can.DOT4_UNSIGNED)):
-        if row_bits == COARSE_ROW_BITS:
+        if row_bits == COARSE_ROW_BITS and m > SMALL.room:
             return _COARSE
         return _ROUNDED_LESS if row_bits else _EXACT
     return Parts(3) if m <= _FEW_OF_PARTS else None
