@@ -81,3 +81,39 @@ def test_an_input_of_unknown_rank_is_told(tmp_path: Path) -> None:
         onnx_model(graph)
     x.shape = ("batch", 3)
     onnx.checker.check_model(onnx_model(graph))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_slices_by_masks_at_computed_places(seed: int) -> None:
+    """Begins, ends or both are inputs; numpy says what a slice is."""
+    rng = np.random.default_rng(seed)
+    shape = tuple(int(n) for n in rng.integers(2, 7, rng.integers(1, 5)))
+    count = int(rng.integers(1, len(shape) + 1))
+    begins, ends = (np.asarray([rng.integers(-n, n) for n in shape[:count]], np.int32) for _ in range(2))
+    steps = rng.choice([1, 1, 2, -1, -2], count).astype(np.int32)
+    masks = {name: int(rng.integers(0, 1 << count)) for name in ("beginMask", "endMask")}
+    shrink = int(rng.integers(0, 1 << count)) & int(rng.integers(0, 1 << count))
+    steps[[i for i in range(count) if shrink >> i & 1]] = 1
+    wanted = []
+    for i, (begin, end, step) in enumerate(zip(begins.tolist(), ends.tolist(), steps.tolist(), strict=True)):
+        first = None if masks["beginMask"] >> i & 1 else begin
+        last = None if masks["endMask"] >> i & 1 else end
+        wanted.append(begin if shrink >> i & 1 else slice(first, last, step))
+    data = rng.random(shape, np.float32)
+    expected = data[tuple(wanted)]
+    x = Value("x", DType.F32, shape)
+    places = [Value(name, DType.I32, (count,)) for name in ("begin", "end")]
+    computed = [bool(rng.integers(2)), bool(rng.integers(2))]
+    if not any(computed):
+        computed[seed % 2] = True
+    for value, known, numbers in zip(places, computed, (begins, ends), strict=True):
+        value.data = None if known else numbers
+    stride = Value("stride", DType.I32, (count,), data=steps)
+    y = Value("y", DType.F32, None)
+    node = Node("StridedSlice", "cut", [x, *places, stride], [y], {**masks, "shrinkAxisMask": shrink})
+    inputs = [x, *(v for v, known in zip(places, computed, strict=True) if known)]
+    model = onnx_model(Graph("g", inputs, [y], [node]))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    given = {"x": data, "begin": begins, "end": ends}
+    (found,) = session.run(None, {v.name: given[v.name] for v in inputs})
+    np.testing.assert_array_equal(found, expected)

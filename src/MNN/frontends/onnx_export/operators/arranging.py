@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -149,19 +150,28 @@ def strided_slice(e: Exporter, node: Node) -> str:
     if e.integer(node, "fromType") == 1:
         operands = [e.i64(node, i) if e.value(node, i) is not None else "" for i in range(1, 5)]
         return e.op("Slice", e.input(node, 0), *operands)
-    begins, ends = e.ints(e.value(node, 1)), e.ints(e.value(node, 2))
-    steps = [1] * len(begins or ()) if e.value(node, 3) is None else e.ints(e.value(node, 3))
-    if begins is None or ends is None or steps is None or e.value(node, 4) is not None:
-        raise e.unsupported(node, "slice by TensorFlow's masks at places known only at run time")
-    return _masked(e, node, begins, ends, steps)
+    steps = e.ints(e.value(node, 3)) if e.value(node, 3) is not None else [1] * _count(e, node)
+    if steps is None or e.value(node, 4) is not None:
+        raise e.unsupported(node, "slice by TensorFlow's masks in steps known only at run time, or that is written to")
+    return _masked(e, node, steps)
 
 
-def _masked(e: Exporter, node: Node, begins: list[int], ends: list[int], steps: list[int]) -> str:
+def _count(e: Exporter, node: Node) -> int:
+    """How many entries a slice by TensorFlow's masks has."""
+    for value in (e.value(node, 1), e.value(node, 2)):
+        if value is not None and value.shape and isinstance(value.shape[0], int):
+            return value.shape[0]
+    raise e.unsupported(node, "slice by TensorFlow's masks of an unknown number of axes")
+
+
+def _masked(e: Exporter, node: Node, steps: list[int]) -> str:
     names = ("beginMask", "endMask", "ellipsisMask", "newAxisMask", "shrinkAxisMask")
     begin_mask, end_mask, ellipsis, new_axis, shrink = (e.integer(node, n) for n in names)
-    used = sum(1 for i in range(len(begins)) if not (new_axis | ellipsis) >> i & 1)
+    unknown: list[int | None] = [None] * len(steps)
+    begins, ends = (e.ints(e.value(node, i)) or unknown for i in (1, 2))
+    used = sum(1 for i in range(len(steps)) if not (new_axis | ellipsis) >> i & 1)
     x = e.value(node, 0)
-    cuts: list[tuple[int, int, int, int]] = []
+    cuts: list[_Cut] = []
     dropped, inserted = [], []
     axis = made = 0
     for i, (begin, end, step) in enumerate(zip(begins, ends, steps, strict=True)):
@@ -171,22 +181,55 @@ def _masked(e: Exporter, node: Node, begins: list[int], ends: list[int], steps: 
         if new_axis >> i & 1:
             inserted.append(made)
         elif shrink >> i & 1:
-            cuts.append((axis, begin, begin + 1 if begin != -1 else END, 1))
+            last = None if begin is None else begin + 1 if begin != -1 else END
+            cuts.append(_Cut(axis, i, begin, last, 1, True))
             dropped.append(axis)
             axis, made = axis + 1, made - 1
         else:
             first = begin if not begin_mask >> i & 1 else (0 if step > 0 else END)
             last = end if not end_mask >> i & 1 else (END if step > 0 else -END)
-            cuts.append((axis, first, last, step))
+            cuts.append(_Cut(axis, i, first, last, step))
             axis += 1
         made += 1
     out = e.name(x)
     if cuts:
-        axes, starts, stops, strides = (np.asarray(v, np.int64) for v in zip(*cuts, strict=True))
-        out = e.op("Slice", out, e.const(starts), e.const(stops), e.const(axes), e.const(strides))
+        axes, strides = (e.const(np.asarray(v, np.int64)) for v in ([c.axis for c in cuts], [c.step for c in cuts]))
+        out = e.op("Slice", out, *_bounds(e, node, cuts), axes, strides)
     if dropped:
         out = e.op("Squeeze", out, e.const(dropped))
     return e.op("Unsqueeze", out, e.const(inserted)) if inserted else out if out != e.name(x) else e.op("Identity", out)
+
+
+class _Cut(NamedTuple):
+    """What is taken of an axis by an entry; bounds that are computed are None. ``single``: one element."""
+
+    axis: int
+    entry: int
+    first: int | None
+    last: int | None
+    step: int
+    single: bool = False
+
+
+def _bounds(e: Exporter, node: Node, cuts: list[_Cut]) -> tuple[str, str]:
+    """Begins and ends. The end of a single element follows from its begin."""
+    starts = _places(e, node, 1, cuts, [c.first for c in cuts])
+    followed = [c.single and c.last is None for c in cuts]
+    stops = _places(e, node, 2, cuts, [0 if f else c.last for f, c in zip(followed, cuts, strict=True)])
+    if any(followed):
+        after = e.op("Where", e.op("Equal", starts, e.const([-1])), e.const([END]), e.op("Add", starts, e.const([1])))
+        stops = e.op("Where", e.const(np.asarray(followed)), after, stops)
+    return starts, stops
+
+
+def _places(e: Exporter, node: Node, operand: int, cuts: list[_Cut], known: list[int | None]) -> str:
+    """One number for each cut: what is ``known``, and entries of an operand where it is computed."""
+    numbers = e.const(np.asarray([n or 0 for n in known], np.int64))
+    if None not in known:
+        return numbers
+    computed = e.op("Gather", e.i64(node, operand), e.const([c.entry for c in cuts]))
+    fixed = [n is not None for n in known]
+    return e.op("Where", e.const(np.asarray(fixed)), numbers, computed) if any(fixed) else computed
 
 
 @exports("Crop")
