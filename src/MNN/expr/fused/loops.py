@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from MNN.expr.fused.functions import Function
+from MNN.expr.fused.results import empty
 from MNN.expr.fused.settings import SETTINGS
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, BodyBuilder
@@ -49,7 +50,7 @@ class ElementLoop:
 
             found = evaluate(self.body, operands)
             return [a if a.shape == shape else np.broadcast_to(a, shape).copy() for a in found]
-        results = [np.empty(shape, kind) for kind in self._kinds]
+        results = [empty(shape, kind) for kind in self._kinds]
         classes = dense(shape, operands)
         if classes is None:
             layout, operands = _layout(shape, operands)

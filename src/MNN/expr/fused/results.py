@@ -1,0 +1,81 @@
+"""Memory of large results, used again once nobody has them any more: the pages that a system gives anew for each array
+cost ten times as much as what a loop writes to them."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any
+
+import numpy as np
+
+SMALLEST = 1 << 18
+"""Bytes from which on an allocator asks the system for pages."""
+MOST = 1 << 26
+"""Bytes that are kept."""
+
+
+class _Blocks:
+    """What was given back, the oldest first."""
+
+    def __init__(self) -> None:
+        self._blocks: list[np.ndarray] = []
+        self._kept = 0
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> np.ndarray | None:
+        """A block of so many bytes, the one that was given back last."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            for place in range(len(self._blocks) - 1, -1, -1):
+                if self._blocks[place].size == size:
+                    self._kept -= size
+                    return self._blocks.pop(place)
+            return None
+        finally:
+            self._lock.release()
+
+    def give(self, block: np.ndarray) -> None:
+        """Keeps a block, in place of older ones if need be. Whoever holds the lock may be the one that this interrupts:
+        nobody waits for it."""
+        if block.size > MOST or not self._lock.acquire(blocking=False):
+            return
+        try:
+            while self._kept + block.size > MOST:
+                self._kept -= self._blocks.pop(0).size
+            self._blocks.append(block)
+            self._kept += block.size
+        finally:
+            self._lock.release()
+
+
+_BLOCKS = _Blocks()
+
+
+class _Lent:
+    """A block while results lie in it: what their ``base`` comes to, so that it ends with the last of them. (An array
+    in its place would be left out: numpy keeps the last array of a chain of views.)"""
+
+    __slots__ = ("__array_interface__", "_block")
+
+    def __init__(self, block: np.ndarray) -> None:
+        self._block = block
+        self.__array_interface__ = block.__array_interface__
+
+    def __del__(self) -> None:
+        _BLOCKS.give(self._block)
+
+
+def empty(shape: tuple[int, ...], kind: np.dtype[Any]) -> np.ndarray:
+    """A new array whose numbers are not set, like ``numpy.empty``."""
+    size = math.prod(shape) * kind.itemsize
+    if size < SMALLEST:
+        return np.empty(shape, kind)
+    block = _BLOCKS.take(size)
+    if block is None:
+        block = np.empty(size, np.uint8)
+    return np.asarray(_Lent(block)).view(kind).reshape(shape)
+
+
+__all__ = ["empty"]
