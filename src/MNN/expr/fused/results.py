@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-SMALLEST = 1 << 18
-"""Bytes from which on an allocator asks the system for pages."""
+SMALLEST = 1 << 20
+"""Bytes from which on pages cost more than this does: allocators keep smaller arrays themselves."""
 MOST = 1 << 26
 """Bytes that are kept."""
 
