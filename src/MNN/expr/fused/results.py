@@ -1,5 +1,5 @@
 """Memory of large results, used again once nobody has them any more: the pages that a system gives anew for each array
-cost ten times as much as what a loop writes to them."""
+cost several times as much as what a loop writes to them."""
 
 from __future__ import annotations
 
