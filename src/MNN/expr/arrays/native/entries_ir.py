@@ -19,6 +19,14 @@ entry:
 first:
   %x = load ptr, ptr %args, align 8
 """
+FRESH = """
+  %r = call ptr @fresh(ptr %c, ptr %element, i32 %rank, ptr %sizes)
+  %none = icmp eq ptr %r, null
+  br i1 %none, label %failed, label %run
+run:
+  %to = call ptr @data(ptr %r)
+"""
+"""A new array for the result, and where its numbers lie."""
 LOOPS = """
   %own = mul i64 %k, 16
   %p_own = getelementptr i8, ptr %e, i64 %own
@@ -80,12 +88,8 @@ EACH = (
 make:
 """
     + _SIZES
+    + FRESH
     + """
-  %r = call ptr @fresh(ptr %c, ptr %element, i32 %rank, ptr %sizes)
-  %none = icmp eq ptr %r, null
-  br i1 %none, label %failed, label %run
-run:
-  %to = call ptr @data(ptr %r)
   store ptr %from, ptr %places, align 8
   store ptr %to, ptr %place1, align 8
   store i64 %bytes, ptr %steps, align 8
@@ -234,12 +238,8 @@ high:
 make:
 """
     + _SIZES
+    + FRESH
     + """
-  %r = call ptr @fresh(ptr %c, ptr %element, i32 %rank, ptr %sizes)
-  %none = icmp eq ptr %r, null
-  br i1 %none, label %failed, label %run
-run:
-  %to = call ptr @data(ptr %r)
   store ptr %from, ptr %places, align 8
   store ptr %room, ptr %place1, align 8
   store ptr %room1, ptr %place2, align 8
@@ -257,4 +257,4 @@ run:
     + TAIL
 )
 
-__all__ = ["CALL_ROOMS", "CLIPPED", "COMPARING", "EACH", "HEAD", "LOOPS", "ONE", "TAIL", "TWO"]
+__all__ = ["CALL_ROOMS", "CLIPPED", "COMPARING", "EACH", "FRESH", "HEAD", "LOOPS", "ONE", "TAIL", "TWO"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from MNN.expr.arrays.native.entries_ir import CALL_ROOMS, HEAD, TAIL, TWO
+from MNN.expr.arrays.native.entries_ir import CALL_ROOMS, FRESH, HEAD, TAIL, TWO
 
 PAIRWISE = (
     HEAD.replace(
@@ -15,12 +15,8 @@ PAIRWISE = (
   %steps_b = alloca [8 x i64], align 8""",
     ).replace("$operands", "2")
     + TWO
+    + FRESH
     + """
-  %r = call ptr @fresh(ptr %c, ptr %element, i32 %rank, ptr %sizes)
-  %none = icmp eq ptr %r, null
-  br i1 %none, label %failed, label %run
-run:
-  %to = call ptr @data(ptr %r)
   store ptr %one, ptr %places, align 8
   store ptr %two, ptr %place1, align 8
   store ptr %to, ptr %place2, align 8

@@ -4,7 +4,25 @@
 
 from __future__ import annotations
 
-PARTS = """
+_FIELDS = "".join(
+    f"""
+define internal {kind} @{name}(ptr %a) {{
+  %p = getelementptr i8, ptr %a, i64 ${place}
+  %found = load {kind}, ptr %p, align {size}
+  ret {kind} %found
+}}
+"""
+    for kind, name, place, size in (
+        ("ptr", "element", "ELEMENT", 8),
+        ("ptr", "data", "DATA", 8),
+        ("i32", "rank", "RANK", 4),
+        ("ptr", "extents", "EXTENTS", 8),
+    )
+)
+"""What an array says of itself."""
+PARTS = (
+    _FIELDS
+    + """
 ; The array of a Var without a node, if it is dense, aligned and of Python's very types; else null.
 define internal ptr @numbers(ptr %c, ptr %x) {
   %p_type = getelementptr i8, ptr %x, i64 $TYPE
@@ -47,30 +65,6 @@ define internal ptr @layout(ptr %c, ptr %x) {
   %p_at = getelementptr i8, ptr %c, i64 $at_layout
   %at = load i64, ptr %p_at, align 8
   %p = getelementptr i8, ptr %x, i64 %at
-  %found = load ptr, ptr %p, align 8
-  ret ptr %found
-}
-
-define internal ptr @element(ptr %a) {
-  %p = getelementptr i8, ptr %a, i64 $ELEMENT
-  %found = load ptr, ptr %p, align 8
-  ret ptr %found
-}
-
-define internal ptr @data(ptr %a) {
-  %p = getelementptr i8, ptr %a, i64 $DATA
-  %found = load ptr, ptr %p, align 8
-  ret ptr %found
-}
-
-define internal i32 @rank(ptr %a) {
-  %p = getelementptr i8, ptr %a, i64 $RANK
-  %found = load i32, ptr %p, align 4
-  ret i32 %found
-}
-
-define internal ptr @extents(ptr %a) {
-  %p = getelementptr i8, ptr %a, i64 $EXTENTS
   %found = load ptr, ptr %p, align 8
   ret ptr %found
 }
@@ -328,5 +322,6 @@ out:
   ret void
 }
 """
+)
 
 __all__ = ["PARTS"]
