@@ -15,16 +15,30 @@ def unary(ctx: GraphBuilder, kind: str, x: Value) -> Value:
     return out
 
 
-def binary(ctx: GraphBuilder, kind: str, x: Value, y: Value | float | int) -> Value:
-    """``kind`` is an arithmetic name of BinaryOpOperation; a number takes the element type of ``x``."""
-    out = ctx.op("BinaryOp", x, y if isinstance(y, Value) else ctx.const_like(y, x), opType=kind)
+def binary(ctx: GraphBuilder, kind: str, x: Value | float | int, y: Value | float | int) -> Value:
+    """``kind`` is an arithmetic name of BinaryOpOperation; a number takes the element type of the tensor beside it."""
+    x, y = _tensors(ctx, x, y)
+    out = ctx.op("BinaryOp", x, y, opType=kind)
     out.dtype = x.dtype
     return out
 
 
-def select(ctx: GraphBuilder, condition: Value, x: Value, y: Value) -> Value:
-    """``x`` where the condition holds, else ``y``; shapes are broadcast."""
-    return ctx.op("Select", condition, x, y)
+def compare(ctx: GraphBuilder, kind: str, x: Value, y: Value | float | int) -> Value:
+    """``kind`` is a name of BinaryOpOperation whose results are booleans."""
+    return ctx.op("BinaryOp", *_tensors(ctx, x, y), opType=kind)
+
+
+def select(ctx: GraphBuilder, condition: Value, x: Value | float | int, y: Value | float | int) -> Value:
+    """``x`` where the condition holds, else ``y``; shapes are broadcast, a number takes the other's element type."""
+    return ctx.op("Select", condition, *_tensors(ctx, x, y))
+
+
+def _tensors(ctx: GraphBuilder, x: Value | float | int, y: Value | float | int) -> tuple[Value, Value]:
+    like = x if isinstance(x, Value) else y
+    if not isinstance(like, Value):
+        raise TypeError(f"one operand at least must be a tensor, found {x!r} and {y!r}")
+    first, second = (v if isinstance(v, Value) else ctx.const_like(v, like) for v in (x, y))
+    return first, second
 
 
 def clamp(ctx: GraphBuilder, x: Value, low: float, high: float, slope_at_bounds: float = 0.0) -> Value:
