@@ -22,11 +22,11 @@ import tensorflow as tf
 
 import tests.tensorflow.array_families
 import tests.tensorflow.image_families  # noqa: F401 - enters its families
-from tests.tensorflow import matrix_families, signal_families
+from tests.tensorflow import function_families, matrix_families, signal_families
 from tests.tensorflow.families import FAMILIES, Case
 from tests.tensorflow.patterns import PATTERNS
 
-SIZED = matrix_families.SIZED | signal_families.SIZED
+SIZED = matrix_families.SIZED | signal_families.SIZED | function_families.SIZED
 
 
 def main() -> None:

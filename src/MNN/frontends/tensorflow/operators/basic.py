@@ -40,8 +40,8 @@ def placeholder_with_default(ctx: Context, node: TfNode) -> Value:
 
 
 @tf_op(
-    "Identity", "StopGradient", "PreventGradient", "Snapshot", "CheckNumerics", "EnsureShape", "Print", "Copy",
-    "Dropout", "LoopCond", "DebugIdentity", "RefIdentity", "OptimizationBarrier",
+    "Identity", "StopGradient", "PreventGradient", "Snapshot", "CheckNumerics", "CheckNumericsV2", "GuaranteeConst",
+    "EnsureShape", "Print", "Copy", "Dropout", "LoopCond", "DebugIdentity", "RefIdentity", "OptimizationBarrier",
 )  # fmt: skip
 def identity(ctx: Context, node: TfNode) -> Value:
     """What checks or prints does neither here."""

@@ -13,6 +13,7 @@ from MNN.frontends.common.nhwc import channels_first, channels_last, filter_firs
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.node import TfNode
 from MNN.frontends.tensorflow.operators.elementwise import plus_bias
+from MNN.frontends.tensorflow.operators.images.resizing import bilinear
 from MNN.frontends.tensorflow.registry import tf_op
 from MNN.ir.graph import Value
 
@@ -285,6 +286,18 @@ def fused_conv(ctx: Context, node: TfNode) -> Value:
     apply = convolved_depthwise if "Depthwise" in node.op else convolved
     y = restored(ctx, apply(ctx, node, node.input(0), node.input(1), where), where)
     return finished(ctx, node, y, node.tensors(2), where.first)
+
+
+@tf_op("FusedPadConv2D", "FusedResizeAndPadConv2D")
+def padded_conv(ctx: Context, node: TfNode) -> Value:
+    """A convolution of a picture (channels last) that is mirrored beyond its borders, and resized before that."""
+    x, *operands = node.tensors()
+    if node.op == "FusedResizeAndPadConv2D":
+        x = bilinear(ctx, x, operands.pop(0), node.bool_attr("resize_align_corners", False), half=False)
+    mode = node.choice_attr("mode", "REFLECT", "REFLECT", "SYMMETRIC")
+    borders = ctx.op("Reshape", operands[0], ctx.const([-1]))
+    where = windows(node, 2)
+    return restored(ctx, convolved(ctx, node, ctx.op("Padding", x, borders, mode=mode), operands[1], where), where)
 
 
 @tf_op("_FusedMatMul")

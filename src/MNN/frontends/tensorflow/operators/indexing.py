@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.frontends.common.expressions import binary, insert_axis
+from MNN.frontends.common.expressions import binary, insert_axis, unary
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.lists import one
 from MNN.frontends.tensorflow.node import TfNode
@@ -229,6 +229,25 @@ def bincount(ctx: Context, node: TfNode) -> Value:
     safe = ctx.op("Select", inside, at, ctx.const_like(0, at))
     kept = ctx.op("Select", inside, weights, ctx.const_like(0, weights))
     return ctx.op("ScatterNd", insert_axis(ctx, safe, 1), kept, shape, zeros, opType="ADD")
+
+
+@tf_op("HistogramFixedWidth")
+def histogram(ctx: Context, node: TfNode) -> Value:
+    """How many numbers lie in each of equal intervals; those beyond the ends count to the outermost."""
+    values, ends, count = node.tensors(0, 3)
+    kind = node.dtype_attr("dtype", DType.I32)
+    low, high = (ctx.op("GatherV2", ends, ctx.const(i, DType.I32), ctx.const(0, DType.I32)) for i in (0, 1))
+    low.dtype = high.dtype = values.dtype
+    bins = ctx.op("Cast", count, dstT=data_type(values.dtype or DType.F32))
+    bins.dtype = values.dtype
+    width = binary(ctx, "REALDIV", binary(ctx, "SUB", high, low), bins)
+    place = unary(ctx, "FLOOR", binary(ctx, "REALDIV", binary(ctx, "SUB", values, low), width))
+    place = binary(ctx, "MAXIMUM", binary(ctx, "MINIMUM", place, binary(ctx, "SUB", bins, 1)), 0)
+    line = ctx.op("Reshape", ctx.op("Cast", place, dstT="DT_INT32"), ctx.const([-1]))
+    line.dtype = DType.I32
+    ones = ctx.op("Fill", ctx.op("Shape", line), ctx.const(np.asarray(1, kind.numpy)))
+    zeros = ctx.op("Fill", one(ctx, count), ctx.const_like(0, ones))
+    return ctx.op("ScatterNd", insert_axis(ctx, line, 1), ones, one(ctx, count), zeros, opType="ADD")
 
 
 def _rows_counted(ctx: Context, at: Value, size: Value, weights: Value, only_whether: bool) -> Value:

@@ -35,7 +35,7 @@ def einsum(ctx: Context, node: TfNode) -> Value:
     return ctx.op("Einsum", *node.tensors(), equation=node.str_attr("equation"))
 
 
-@tf_op("MatrixDeterminant")
+@tf_op("MatrixDeterminant", "BatchMatrixDeterminant")
 def determinant(ctx: Context, node: TfNode) -> Value:
     return ctx.op("Det", node.input(0))
 

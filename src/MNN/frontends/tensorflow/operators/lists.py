@@ -99,6 +99,12 @@ def push_back(ctx: Context, node: TfNode) -> Value:
     return lists.push(ctx, node.list_input(0), node.input(1))
 
 
+@tf_op("TensorListConcatLists")
+def concat_lists(ctx: Context, node: TfNode) -> Value:
+    first, second = (lists.stack(ctx, node.list_input(i), node.where) for i in (0, 1))
+    return lists.of_stacked(ctx, ctx.op("Concat", first, second, axis=0))
+
+
 @tf_op("TensorListPopBack")
 def pop_back(ctx: Context, node: TfNode) -> list[Value]:
     return list(lists.pop(ctx, node.list_input(0), node.where))

@@ -29,10 +29,13 @@ def _floats(ctx: Context, x: Value) -> Value:
 
 @tf_op("ResizeBilinear")
 def resize_bilinear(ctx: Context, node: TfNode) -> Value:
-    align, half = _flags(node)
-    x = _floats(ctx, node.input(0))
+    return bilinear(ctx, node.input(0), node.input(1), *_flags(node))
+
+
+def bilinear(ctx: Context, x: Value, size: Value, align: bool, half: bool) -> Value:
+    """``[batch, height, width, channels]`` resized; ``align`` outer centres, or take pixels at ``half`` places."""
     y = ctx.op(
-        "Interp", channels_first(ctx, x), node.input(1), resizeType=2, alignCorners=align, halfPixelCenters=half,
+        "Interp", channels_first(ctx, _floats(ctx, x)), size, resizeType=2, alignCorners=align, halfPixelCenters=half,
         ctm="AlignCorners" if align else "HalfPixels" if half else "Asymmetric",
     )  # fmt: skip
     return channels_last(ctx, y)

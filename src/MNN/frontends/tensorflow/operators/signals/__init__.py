@@ -1,0 +1,1 @@
+"""Fourier transforms and what speech models make of sound."""
