@@ -1,6 +1,6 @@
 """``MNN.numpy`` beside numpy and PyMNN on arrays of 1e3 to 1e7 floats: ``python -m benchmarks.arrays``.
 
-numpy runs in turns in this process, on the same numbers; the least time of all turns counts, results read included. All
+numpy runs in turns in this process, on the same numbers; the least time of all calls counts, results read included. All
 take as many threads as there are processors, numpy for products only (``OPENBLAS_NUM_THREADS``). ``--sizes 1e3 1e5``
 and ``--only NAME`` choose. ``--pymnn PYTHON`` is the interpreter of an environment with the official package: it runs
 this module, too, and has its turns case by case.
@@ -21,18 +21,28 @@ import numpy as np
 
 import MNN.expr
 import MNN.numpy
+from benchmarks.array_variants import VARIANTS
 
 SIZES = (1e3, 1e5, 1e6, 1e7)
 LONGEST_SIDE = 1000
 """Of the matrices that are multiplied."""
+ROUNDS = 4
+"""How often each library has its turn."""
 
 
 class Given(NamedTuple):
-    """The arrays of a size: a row of positive numbers, a square, and one small enough to be multiplied."""
+    """The arrays of a size: a row of positive numbers, a square, and one small enough to be multiplied; whole numbers
+    and bytes, of 1 to 99; a cube, and an image with channels last."""
 
     row: Any
     square: Any
     factor: Any
+    whole: Any
+    whole_square: Any
+    byte: Any
+    byte_square: Any
+    cube: Any
+    image: Any
 
 
 def chain(lib: Any, x: Any) -> Any:
@@ -75,13 +85,15 @@ CASES: dict[str, Callable[[Any, Given], Any]] = {
 
 
 def least(function: Callable[..., Any], libraries: list[tuple[Any, Given]], turns: int) -> list[float]:
-    """Seconds of a case in each library, whose arguments are given."""
+    """Seconds of a case in each library, whose arguments are given: each is called a few times in a row, so that it
+    finds the caches as it left them itself, and not another one, as that of another process does."""
     best = [float("inf")] * len(libraries)
-    for _ in range(turns):
+    for _ in range(ROUNDS):
         for i, given in enumerate(libraries):
-            start = time.perf_counter()
-            np.asarray(function(*given))
-            best[i] = min(best[i], time.perf_counter() - start)
+            for _ in range(-(-turns // ROUNDS)):
+                start = time.perf_counter()
+                np.asarray(function(*given))
+                best[i] = min(best[i], time.perf_counter() - start)
     return best
 
 
@@ -94,21 +106,26 @@ class PyMNN:
     """The official package in a process of its own, that of ``python``."""
 
     def __init__(self, python: str) -> None:
+        self._python = python
+        self._process = self._started()
+
+    def _started(self) -> subprocess.Popen[str]:
         kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        self._process = subprocess.Popen(
-            [python, "-m", "benchmarks.arrays", "--serve"], env=kept, text=True,
+        return subprocess.Popen(
+            [self._python, "-m", "benchmarks.arrays", "--serve"], env=kept, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
     def least(self, name: str, size: int, turns: int) -> float:
-        """Seconds of a case; infinite where it lacks a function."""
+        """Seconds of a case; infinite where it lacks a function, or ends the process."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(size, turns, name, file=self._process.stdin, flush=True)
         for line in self._process.stdout:
             if line.startswith("least "):
                 return float(line.split()[1])
-        raise SystemExit(f"PyMNN ended at {name} of {size}")
+        self._process = self._started()
+        return math.inf
 
 
 def serve() -> None:
@@ -116,12 +133,20 @@ def serve() -> None:
     MNN.expr.set_thread_number(os.cpu_count() or 1)
     for line in sys.stdin:
         size, turns, name = line.rstrip("\n").split(" ", 2)
-        given = Given(*(MNN.numpy.array(a) for a in arrays_of(int(size))))
+        given = Given(*map(_array, arrays_of(int(size))))
+        case = (CASES | VARIANTS)[name]
         try:
-            seconds = least(lambda lib, g, case=CASES[name]: _read(case(lib, g)), [(MNN.numpy, given)], int(turns))[0]
+            seconds = least(lambda lib, g, case=case: _read(case(lib, g)), [(MNN.numpy, given)], int(turns))[0]
         except Exception:  # noqa: BLE001 - stubs there raise what they like
             seconds = math.inf
         print("least", seconds, flush=True)
+
+
+def _array(array: Any) -> Any:
+    """PyMNN's array, which is not made of bytes directly."""
+    if array.dtype == np.uint8:
+        return MNN.numpy.array(array.astype(np.int32)).astype(MNN.numpy.uint8)
+    return MNN.numpy.array(array)
 
 
 def _read(found: Any) -> Any:
@@ -133,14 +158,26 @@ def arrays_of(size: int) -> Given:
     """numpy's."""
     row = np.random.default_rng(0).random(size, dtype=np.float32) + np.float32(0.1)
     side = int(size**0.5)
-    square = row[: side * side].reshape(side, side)
-    return Given(row, square, np.ascontiguousarray(square[:LONGEST_SIDE, :LONGEST_SIDE]))
+    edge = max(3, round(size ** (1 / 3)) - 1)
+    squared = slice(side * side), (side, side)
+    square, whole = _part(row, *squared), np.random.default_rng(1).integers(1, 100, size, np.int32)
+    byte = whole.astype(np.uint8)
+    factor = np.ascontiguousarray(square[:LONGEST_SIDE, :LONGEST_SIDE])
+    cube = _part(row, slice(edge**3), (edge,) * 3)
+    width = int((size // 3) ** 0.5)
+    image = _part(row, slice(width * width * 3), (width, width, 3))
+    return Given(row, square, factor, whole, _part(whole, *squared), byte, _part(byte, *squared), cube, image)
+
+
+def _part(row: Any, which: slice, shape: tuple[int, ...]) -> Any:
+    return row[which].reshape(shape)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sizes", type=float, nargs="+", default=SIZES)
     parser.add_argument("--only", default="", help="cases whose names hold this")
+    parser.add_argument("--variants", action="store_true", help="other element types, axes and parts in their place")
     parser.add_argument("--pymnn", help="an interpreter that has the official package")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -156,9 +193,9 @@ def main() -> None:
         print(f"\n| {size} elements | numpy, us | PyMNN, us | MNN, us | best of them / MNN |")
         print("| --- | ---: | ---: | ---: | ---: |")
         ratios = []
-        for name, function in CASES.items():
+        for name, function in (VARIANTS if asked.variants else CASES).items():
             if asked.only in name:
-                turns = 300 if size < 10**4 else 60 if size < 10**6 else 20 if size < 10**7 else 5
+                turns = 300 if size < 10**4 else 60 if size < 10**6 else 20 if size < 10**7 else 8
                 theirs, ours = least(function, libraries, turns)
                 official = math.inf if other is None else other.least(name, size, turns)
                 ratios.append(min(theirs, official) / ours)

@@ -10,7 +10,7 @@ import numpy as np
 
 from MNN.errors import MNNError
 from MNN.expr import compute
-from MNN.expr.fused import Deferred
+from MNN.expr.fused import Deferred, copies
 from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.types import storable
 from MNN.ir.dtype import DType
@@ -139,11 +139,20 @@ class Expr:
         return self._held if self._deferred is None else self._deferred
 
     def given_away(self) -> np.ndarray:
-        """The numbers of the first output in an array that is the caller's."""
+        """The numbers of the first output in an array that is the caller's, in row-major order."""
         if self._deferred is not None and not self._deferred.passed:
-            return self._deferred.computed()
+            return copies.contiguous(self._deferred.computed())
         copy: np.ndarray = self.results()[0].copy()
         return copy
+
+    def in_row_major_order(self, index: int) -> np.ndarray:
+        """The numbers of an output, which lie in row-major order from now on."""
+        array = copies.contiguous(self.results()[index])
+        if self.is_leaf:
+            self._held = array
+        elif self._results is not None:
+            self._results[index] = array
+        return array
 
     def set_array(self, array: np.ndarray) -> None:
         """New numbers for a leaf; their shape becomes its shape."""

@@ -60,8 +60,8 @@ class Var(Output):
 
     @property
     def ptr(self) -> object:
-        """A capsule with the address of the numbers, which stay there until they are written anew."""
-        return memory.capsule(self._array().ctypes.data if self.size else 0)
+        """A capsule with the address of the numbers, row after row, which stay there until they are written anew."""
+        return memory.capsule(self._expr.in_row_major_order(self._index).ctypes.data if self.size else 0)
 
     def sync(self) -> None:
         """Computes the numbers now."""

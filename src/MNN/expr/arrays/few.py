@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from MNN.expr.fused import copies
 from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.node import Expr
 from MNN.expr.types import data_format
@@ -291,7 +292,8 @@ def joined(parts: Sequence[Var], axis: int, kind: DType) -> Var | None:
     if len(arrays) < len(parts) or any(a is None for a in arrays):
         return None
     try:
-        found: Array = np.concatenate(arrays, axis)  # type: ignore[arg-type] # none is None
+        given: list[Any] = arrays  # none is None
+        found: Array = (copies.joined if sum([a.size for a in given]) > ALONE else np.concatenate)(given, axis)
     except MISFITS:
         return None
     return constant(found, kind, layout) if found.flags.c_contiguous else None
@@ -319,7 +321,9 @@ def part(x: Var, key: object) -> Any:
         found = array[key]
     except MISFITS:
         return None
-    return constant(found.copy("C"), x._kind, x._layout) if type(found) is Array else found.item()
+    if type(found) is not Array:
+        return found.item()
+    return constant(copies.fresh(found) if found.size > ALONE else found.copy("C"), x._kind, x._layout)
 
 
 def moved(x: Var, order: Sequence[int]) -> Var | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from MNN.expr.fused import copies
 from MNN.expr.fused.functions import Function
 from MNN.expr.fused.results import empty
 from MNN.expr.fused.settings import SETTINGS
@@ -25,6 +26,10 @@ _CALL, _ELEMENT = 5_000.0, 1.0
 """About how many nanoseconds numpy takes to be called, and for an element."""
 COMPILE_AFTER = 5e6
 """Nanoseconds that numpy has spent on a loop when it is compiled, which takes a few times as long."""
+_COPIED = 1 << 20
+"""Bytes of operands that are copied at a time, where they lie in another order than the result."""
+_BAND = 64
+"""Rows that such copies are of, or a multiple: columns there are read by cache lines."""
 _DENSE = 0x101
 """The bits of ``flags.num`` that say: contiguous in C's order, and aligned."""
 
@@ -50,15 +55,32 @@ class ElementLoop:
 
             found = evaluate(self.body, operands)
             return [a if a.shape == shape else np.broadcast_to(a, shape).copy() for a in found]
-        results = [empty(shape, kind) for kind in self._kinds]
         classes = dense(shape, operands)
-        if classes is None:
-            layout, operands = _layout(shape, operands)
-            kernel = self._kernel(layout.classes, len(layout.extents))
-            kernel.fill(layout, operands, results, SETTINGS.loop_threads)
-        else:
+        if classes is not None:
+            results = [empty(shape, kind) for kind in self._kinds]
             self._kernel(classes, 1).fill_dense(count, operands, results, SETTINGS.loop_threads)
+            return results
+        order = _order(shape, operands)
+        if order is None:
+            return self._nested(shape, operands)
+        moved = [_spread(a, len(shape)).transpose(order) for a in operands]
+        back = sorted(range(len(order)), key=order.__getitem__)
+        return [a.transpose(back) for a in self._nested(tuple([shape[a] for a in order]), moved)]
+
+    def _nested(self, shape: tuple[int, ...], operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Results in row-major order."""
+        results = [empty(shape, kind) for kind in self._kinds]
+        band = _band(shape, operands)
+        for first in range(0, shape[0], band):
+            part = slice(first, first + band)
+            within = [a[part] if a.ndim == len(shape) and a.shape[0] > 1 else a for a in operands]
+            self._fill(within, [a[part] for a in results])
         return results
+
+    def _fill(self, operands: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
+        layout, operands = _layout(results[0].shape, operands)
+        kernel = self._kernel(layout.classes, len(layout.extents))
+        kernel.fill(layout, operands, results, SETTINGS.loop_threads)
 
     def _kernel(self, classes: tuple[str, ...], rank: int) -> MapKernel:
         found = self._kernels.get((classes, rank))
@@ -82,9 +104,36 @@ def dense(shape: tuple[int, ...], operands: Sequence[np.ndarray]) -> tuple[str, 
     return tuple(classes)
 
 
+def _band(shape: tuple[int, ...], operands: Sequence[np.ndarray]) -> int:
+    """How much of the first axis is computed at a time: operands that are copied first stay in the caches then."""
+    copied = sum([a.itemsize for a in operands if not _runs(a)])
+    row = math.prod(shape[1:]) * copied
+    return shape[0] if not copied else max(1, _COPIED // row // _BAND * _BAND or min(_BAND, 2 * _COPIED // row))
+
+
+def _order(shape: tuple[int, ...], operands: Sequence[np.ndarray]) -> tuple[int, ...] | None:
+    """The order of axes in which operands lie that are no slower walked so, and the results with them, as numpy has it;
+    None where that is row-major order."""
+    from MNN.compiler import strides as st
+
+    found = None
+    for operand in operands:
+        if operand.shape == shape:
+            if operand.flags.c_contiguous:
+                return None
+            if found is None:
+                found = st.order_of(shape, operand.strides)
+    return None if found is None or found == tuple(range(len(shape))) else found
+
+
+def _spread(array: np.ndarray, rank: int) -> np.ndarray:
+    """An array that broadcasts, with axes in front up to a rank."""
+    return array.reshape((1,) * (rank - array.ndim) + array.shape) if array.ndim < rank else array
+
+
 def _layout(shape: tuple[int, ...], operands: Sequence[np.ndarray]) -> tuple[Layout, Sequence[np.ndarray]]:
     """Loops over a dense result and operands, of which some may have to be copied first."""
-    usable = [a if _runs(a) else np.ascontiguousarray(a).reshape(a.shape) for a in operands]
+    usable = [a if _runs(a) else copies.contiguous(a) for a in operands]
     strides = tuple([(a.shape, tuple([s // a.itemsize for s in a.strides])) for a in usable])
     return _merged(shape, strides), usable
 
