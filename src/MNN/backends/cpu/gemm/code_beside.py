@@ -63,16 +63,14 @@ class ContractBeside(Contract):
         *ahead, panel = right
         self.ask_operands(row, spec.mr)
         rows = self._row_starts(row)
-        starts = [b.load(self.acc, b.gep(panel, self.acc, j)) for j in range(spec.nv)]
-        if self.added is not None:
-            starts = [b.add(x, y) for x, y in zip(starts, self.begun(spec.nv), strict=True)]
+        starts, panel = self.starts(panel)
         n_taps, kept = k.slot("n_taps"), spec.beside * self.group
-        carry = [*starts * spec.mr, *ahead, b.gep(panel, self.acc, spec.nv)]
+        carry = [*starts, *ahead, panel]
         with b.loop(0, n_taps, carry=carry, guard=False) as tap:
             lo = b.entry(k.pointer("taps"), tap.index)
             less = b.select(b.icmp("eq", tap.index + 1, n_taps), b.const(I64, kept), b.const(I64, 0))
             tap.next(*self._steps_of_all(lo, lo + (k.slot("k") - less), rows, tap.carried, step))
-        sums, panel = tap.results[: spec.mr * spec.nv], tap.results[-1]
+        sums, panel = tap.results[: len(starts)], tap.results[-1]
         past = b.entry(k.pointer("taps"), n_taps - 1) + k.slot("k")
 
         def cut() -> tuple[()]:
@@ -85,6 +83,14 @@ class ContractBeside(Contract):
             return ()
 
         b.if_else(self.is_whole(row, spec.mr), whole, cut, likely=True)
+
+    def starts(self, panel: Value) -> tuple[list[Value], Value]:
+        """What a tile's sums start from, and where the steps of the panel begin."""
+        b, nv = self.b, self.spec.nv
+        found = [b.load(self.acc, b.gep(panel, self.acc, j)) for j in range(nv)]
+        if self.added is not None:
+            found = [b.add(x, y) for x, y in zip(found, self.begun(nv), strict=True)]
+        return found * self.spec.mr, b.gep(panel, self.acc, nv)
 
     def _steps_of_all(
         self, lo: Value, hi: Value, rows: Sequence[Value], carry: list[Value], step: Value | int

@@ -26,6 +26,7 @@ from MNN.backends.cpu.codegen.generators import GeneratedSpec
 from MNN.backends.cpu.codegen.tables import batch_record
 from MNN.backends.cpu.codegen.traffic import number, table, union
 from MNN.backends.cpu.gemm.records import CONTRACTION, ROUTED_ROWS
+from MNN.backends.cpu.gemm.row_pairs import columns_of_pairs
 from MNN.backends.cpu.packing import weights24
 from MNN.backends.cpu.products.dot import DOT2
 from MNN.backends.cpu.products.dot8 import DOT4
@@ -124,6 +125,8 @@ class ContractSpec(GeneratedSpec):
         bytes_ = dot4 and self.b_packed and self.epilogue is not None and not self.routed
         if self.beside < 0 or (self.beside and not bytes_):
             raise ValueError("results are finished beside products of bytes with packed ones")
+        if self.rows_in_pairs and (not bytes_ or self.mr % 2):
+            raise ValueError("rows share vectors in pairs, for products of bytes with packed ones and results behind")
         if self.in_lanes and (not self.b_packed or self.acc is not DType.I32 or self.group == 1):
             raise ValueError("groups lie in lanes of sums of several products of integers")
         check_epilogue(self.epilogue, self.operands, self.sums, self.out)
@@ -131,6 +134,11 @@ class ContractSpec(GeneratedSpec):
     fits: bool = field(default=False, kw_only=True)
     """Whether i32 has all numbers that the epilogue bounds before it rounds them to 8 bits, see
     :func:`MNN.backends.cpu.products.packed_bytes.fits`."""
+
+    rows_in_pairs: bool = field(default=False, kw_only=True)
+    """Whether rows share the last of the ``nv`` vectors, of which a tile has half as columns, see
+    :mod:`MNN.backends.cpu.gemm.row_pairs`: with ``group`` 4, packed B, an epilogue, k in whole groups and an even
+    number of rows."""
 
     channels: tuple[int, int] = field(default=(0, 0), kw_only=True)
     """In and out of each of the small groups that columns belong to
@@ -145,7 +153,7 @@ class ContractSpec(GeneratedSpec):
     @property
     def ends_in_parts(self) -> bool:
         """Whether there are such last steps."""
-        return self.beside > 0
+        return self.beside > 0 and not self.rows_in_pairs
 
     @property
     def sums(self) -> DType:
@@ -154,6 +162,8 @@ class ContractSpec(GeneratedSpec):
 
     def nr(self, target: Target) -> int:
         """Columns of a tile."""
+        if self.rows_in_pairs:
+            return columns_of_pairs(target, self.nv)
         return self.nv * target.lanes(self.acc) // (2 if self.narrow else 1)
 
     def slots(self) -> tuple[str, ...]:
@@ -162,7 +172,7 @@ class ContractSpec(GeneratedSpec):
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         """A tile of sums; for plain B also one packed panel."""
         nr = self.nr(target)
-        tile = self.mr * nr * self.sums.size
+        tile = self.mr * (self.nv * target.lanes(self.acc) if self.rows_in_pairs else nr) * self.sums.size
         steps = -(-args["k"] // self.group) * self.group
         starts = nr * self.acc.size if self.group == DOT4 else 0
         panel = 0 if self.b_packed else args["n_taps"] * steps * nr * self.b.size + starts

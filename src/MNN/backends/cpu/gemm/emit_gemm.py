@@ -159,14 +159,18 @@ def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile | None) -> 
 def _beside(target: Target, product: Product, weights: Weights, tile: Tile, body: Body | None) -> int:
     """How many of the last steps some rows take after others (:mod:`MNN.backends.cpu.gemm.code_beside`); 0 where a tile
     ends as a whole."""
-    k, (mr, nv) = product.k, tile
+    mr, nv = tile
+    whole = room_of(product.m) >= mr and room_of(product.n) >= nv * target.lanes(DType.I32)
+    return last_steps(target, product, weights, body) if whole and mr > 1 and nv > 1 else 0
+
+
+def last_steps(target: Target, product: Product, weights: Weights, body: Body | None) -> int:
+    """The same for a tile that is whole and has several rows and vectors."""
+    k = product.k
     if not target.separate_adders or weights.group != DOT4 or weights.tensor.const is None or body is None:
         return 0
     steps = _LAST_STEPS[is_short(body)]
-    if isinstance(k, OpenSize) or k % DOT4 or k < steps * DOT4 or product.c.dtype.size > 1:
-        return 0
-    whole = room_of(product.m) >= mr and room_of(product.n) >= nv * target.lanes(DType.I32)
-    return steps if whole and mr > 1 and nv > 1 else 0
+    return 0 if isinstance(k, OpenSize) or k % DOT4 or k < steps * DOT4 or product.c.dtype.size > 1 else steps
 
 
 def _packs_each_run(e: Emitter, product: Product, weights: Weights, target: Target, steps: int, acc: DType) -> bool:

@@ -3,22 +3,17 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from MNN.backends.base.candidates import Candidate
-from MNN.backends.base.program import Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.gemm.contraction import ContractSpec
+from MNN.backends.cpu.gemm.emit_packed import emit_packed, finished_body
 from MNN.backends.cpu.packing.weights import Weights
 from MNN.backends.cpu.products.algorithms import Contraction, contraction_algorithm
-from MNN.backends.cpu.products.blocks import choose_blocks, choose_grain
 from MNN.backends.cpu.products.lane_groups import Lanes
-from MNN.backends.cpu.products.operand_access import batch_starts
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.products.register_tiles import tile_cycles
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
-from MNN.ir.scalar import body_of
 from MNN.ir.traced import room_of
 
 _NAME = "groups in lanes"
@@ -51,31 +46,9 @@ def _tile(target: Target, lanes: Lanes) -> tuple[int, int]:
 
 
 def _emit(e: Emitter, product: Product, weights: Weights, lanes: Lanes) -> None:
-    a, c, epilogue, tile = product.a, product.c, product.epilogue, _tile(e.target, lanes)
-    m, n, n_batch = product.m, product.n, product.batches
-    taps = np.tile(product.taps, weights.parts)
-    mr, nv = tile
-    nr = nv * e.target.lanes(DType.I32)
-    b_ref, ldb, panel, b_batch = weights.packed(e, nr, n_batch, a.dtype)
-    body = epilogue.body
-    if body is None and c.dtype is not DType.I32:
-        body = body_of([DType.I32], lambda b, v: b.cast(v, c.dtype))
+    tile, epilogue = _tile(e.target, lanes), product.epilogue
     spec = ContractSpec.of(
-        a.dtype, weights.dtype, DType.I32, c.dtype, mr, nv, True, body, epilogue.kinds, weights.group,
-        fits=epilogue.fits, channels=(lanes.ins, lanes.outs),
+        product.a.dtype, weights.dtype, DType.I32, product.c.dtype, *tile, True, finished_body(product), epilogue.kinds,
+        weights.group, fits=epilogue.fits, channels=(lanes.ins, lanes.outs),
     )  # fmt: skip
-    steps = taps.size * -(-lanes.ins // weights.group)
-    mb, nb, ub = choose_blocks(e.target, room_of(m), n, steps, e.threads, tile, DType.F32, True)
-    args: dict[str, int | Ref] = {
-        "a": e.ref(a.place, a.dtype), "b": b_ref, "c": e.ref(c.place, c.dtype), "rows_a": e.offsets(a.table),
-        "rows_c": e.offsets(c.table), "taps": e.offsets(taps), "n_taps": taps.size, "k": product.k, "ldb": ldb,
-        "panel": panel, "m": m, "n": n,
-        "batch": batch_starts(e, [a.batch, b_batch, c.batch, *[s.batch for s in epilogue.sides]], n_batch),
-        "n_batch": n_batch, "mb": mb, "nb": nb, "ub": ub,
-    }  # fmt: skip
-    args |= epilogue.args(e)
-    blocks = spec.blocks(m, n, n_batch, ub, nb)
-    grain = choose_grain(
-        e.target, room_of(m), n, steps, tile, room_of(n_batch), room_of(blocks), DType.F32, e.threads
-    )  # fmt: skip
-    e.command(spec, args, blocks, grain, 2 * m * n * product.taps.size * lanes.ins * n_batch)
+    emit_packed(e, product, weights, spec, lanes.ins, (e.target, tile))

@@ -69,7 +69,7 @@ class TileStore:
         self.added = added_first(spec.epilogue, spec.operands, spec.acc) if masks else None
         self.end = saturated_end(spec.epilogue, fits) if self.sums_in is DType.I32 and packs_bytes(target) else None
         if self.added is not None:
-            self.beginnings = self.b.alloca(self.acc, self.nr // self.lanes)
+            self.beginnings = self.b.alloca(self.acc, -(-self.nr // self.lanes))
 
     def begin_panel(self, vectors: int) -> None:
         """Keeps what the sums of a panel begin with, where that is an operand (``added``)."""
