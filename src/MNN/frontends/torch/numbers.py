@@ -12,10 +12,11 @@ from MNN.ir.graph import Value
 @dataclass(frozen=True, eq=False)
 class Number:
     """A number that the graph computes: ``value`` is a tensor of rank 0 (i64, f64 or bool). ``size`` is the name of the
-    size that it is, where it is one."""
+    size that it is, where it is one. ``at_zero``: of a truth that tells whether a count is 0, what it is then."""
 
     value: Value
     size: str = ""
+    at_zero: bool | None = None
 
     @property
     def dtype(self) -> DType:

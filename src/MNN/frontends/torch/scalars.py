@@ -83,7 +83,9 @@ def compute(ctx: TorchBuilder, name: str, *args: Scalar) -> Scalar:
     if name in _TRUTHS and set(kinds) == {DType.BOOL}:
         return _made(ctx, "BinaryOp", DType.BOOL, [ctx.scalar(a, DType.BOOL) for a in args], _TRUTHS[name])
     if name == "not":
-        return Number(ctx.op("Not", ctx.not_zero(ctx.scalar(args[0], kinds[0]))))
+        before = args[0].at_zero if isinstance(args[0], Number) else None
+        made = ctx.op("Not", ctx.not_zero(ctx.scalar(args[0], kinds[0])))
+        return Number(made, at_zero=None if before is None else not before)
     if name in ("floordiv", "mod", "remainder") and floats:
         x, y = (ctx.scalar(a, DType.F64) for a in args)
         if name != "floordiv":
@@ -92,7 +94,8 @@ def compute(ctx: TorchBuilder, name: str, *args: Scalar) -> Scalar:
     if name in _BINARY:
         return _made(ctx, "BinaryOp", wide, [ctx.scalar(a, wide) for a in args], _BINARY[name])
     if name in _COMPARED:
-        return _made(ctx, "BinaryOp", DType.BOOL, [ctx.scalar(a, wide) for a in args], _COMPARED[name])
+        made = ctx.op("BinaryOp", *(ctx.scalar(a, wide) for a in args), opType=_COMPARED[name])
+        return _number(made, DType.BOOL, _at_zero(name, args))
     if name == "truediv":
         return _made(ctx, "BinaryOp", DType.F64, [ctx.scalar(a, DType.F64) for a in args], "REALDIV")
     if name in ("neg", "abs"):
@@ -114,10 +117,16 @@ def _made(ctx: TorchBuilder, op: str, dtype: DType, operands: list[Value], kind:
     return _number(ctx.op(op, *operands, opType=kind), dtype)
 
 
-def _number(value: Value, dtype: DType) -> Number:
+def _number(value: Value, dtype: DType, at_zero: bool | None = None) -> Number:
     value.dtype = value.dtype or dtype
     value.shape = () if value.shape is None else value.shape
-    return Number(value)
+    return Number(value, at_zero=at_zero)
+
+
+def _at_zero(name: str, args: tuple[Scalar, ...]) -> bool | None:
+    """What a comparison of a count with a number is for a count of 0, if it is the contrary for all others."""
+    at_0, *others = (_KNOWN[name](*(n if isinstance(a, Number) else a for a in args)) for n in (0, 1, 2, _LARGEST))
+    return at_0 if all(other != at_0 for other in others) else None
 
 
 def known_number(ctx: TorchBuilder, x: Scalar) -> Scalar:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from MNN.frontends.torch.builder import TorchBuilder
@@ -84,7 +85,33 @@ def scalar_tensor(ctx: TorchBuilder, x: Any, dtype: DType | int | None = None) -
     return ctx.scalar(x, ctx.element_type(dtype, DType.F32 if kind is DType.F64 else kind))
 
 
-@aten("item", "_local_scalar_dense", "Int", "Float", "Bool", "IntImplicit", "FloatImplicit", "ScalarImplicit")
+@aten("Int", "IntImplicit")
+def whole(ctx: TorchBuilder, x: Value) -> Scalar:
+    """The only element as an integer, rounded towards zero."""
+    return _as_kind(ctx, item(ctx, x), DType.I64, int)
+
+
+@aten("Float", "FloatImplicit")
+def floating(ctx: TorchBuilder, x: Value) -> Scalar:
+    """The only element as a number of f64."""
+    return _as_kind(ctx, item(ctx, x), DType.F64, float)
+
+
+@aten("Bool")
+def truth(ctx: TorchBuilder, x: Value) -> Scalar:
+    """Whether the only element is not zero."""
+    return _as_kind(ctx, item(ctx, x), DType.BOOL, bool)
+
+
+def _as_kind(ctx: TorchBuilder, number: Scalar, dtype: DType, known: Callable[[Any], Scalar]) -> Scalar:
+    if not isinstance(number, Number):
+        return known(number)
+    value = ctx.cast(number.value, dtype)
+    value.shape = ()
+    return Number(value)
+
+
+@aten("item", "_local_scalar_dense", "ScalarImplicit")
 def item(ctx: TorchBuilder, x: Value) -> Scalar:
     """The only element as a number."""
     known = ctx.constant(x)

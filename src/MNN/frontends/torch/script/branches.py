@@ -12,10 +12,12 @@ from typing import Any
 
 from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.builder import TorchBuilder
-from MNN.frontends.torch.numbers import Number, is_scalar
+from MNN.frontends.torch.numbers import Int, Number, is_scalar
 from MNN.frontends.torch.script.builtins import RaisedError
 from MNN.frontends.torch.script.journal import NOTHING, Container, Unmerged, note_container, refill
-from MNN.frontends.torch.script.outcomes import Outcome, Walker, walk_aside
+from MNN.frontends.torch.script.open_lists import Run, form_of, packed
+from MNN.frontends.torch.script.optional import UNINITIALIZED, Maybe, placeholder, unwrapped
+from MNN.frontends.torch.script.outcomes import Outcome, Returned, Walker, walk_aside
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -23,16 +25,24 @@ _DIFFERENT = Unmerged("of different kinds after two branches")
 
 
 def if_(
-    walker: Walker, condition: Number, then: Sequence[ast.stmt], other: Sequence[ast.stmt], scope: dict[str, Any]
-) -> None:
-    """An If. A branch that raises an exception is left out: what remains is what happens otherwise."""
+    walker: Walker, condition: Number, then: Sequence[ast.stmt], other: Sequence[ast.stmt], scope: dict[str, Any],
+    rest: Sequence[ast.stmt] = (),
+) -> bool:  # fmt: skip
+    """An If. A branch that raises an exception is left out: what remains is what happens otherwise.
+
+    Where a tensor has another rank after one branch than after the other, each branch goes on with ``rest``, the
+    statements that follow: true is what says so. Raises :class:`Returned` where both leave the function.
+    """
     sides = [walk_aside(walker, body, scope) for body in (then, other)]
+    goes_on = bool(rest) and not any(side.raises for side in sides) and _of_two_ranks(sides, scope, condition)
+    if goes_on:
+        sides = [walk_aside(walker, [*body, *rest], scope, returning=True) for body in (then, other)]
     if all(side.raises for side in sides):
         raise RaisedError(sides[0].raises)
     for side, body in zip(sides, (other, then), strict=True):
         if side.raises:  # the other one, as if it were plain
-            walker.walk(body, scope)
-            return
+            walker.walk([*body, *rest] if goes_on else body, scope)
+            return goes_on
     merger = _Merger(walker.ctx, sides)
     a, b = sides
     before = dict(scope)
@@ -51,7 +61,27 @@ def if_(
         merger.merge_container(container)
     for variable in {**a.tensors, **b.tensors}:
         merger.merge_tensor(variable)
+    result = None
+    if goes_on and all(side.returns for side in sides):
+        result = Returned(merger.merge(*(side.returns and side.returns.value for side in sides)))
     merger.emit(condition)
+    if result is not None:
+        raise result
+    return goes_on
+
+
+def _of_two_ranks(sides: Sequence[Outcome], scope: dict[str, Any], condition: Number) -> bool:
+    """Whether a tensor that both branches leave has another rank after each, and both may have elements."""
+    if condition.at_zero is not None:
+        return False
+    a, b = sides
+    for name in a.scope.keys() & b.scope.keys():
+        left, right = a.scope[name], b.scope[name]
+        if left is not right and isinstance(left, Variable) and isinstance(right, Variable):
+            shapes = [a.read(left).shape, b.read(right).shape]
+            if None not in shapes and len(shapes[0] or ()) != len(shapes[1] or ()):
+                return True
+    return False
 
 
 class _Merger:
@@ -100,11 +130,43 @@ class _Merger:
             if list(left) != list(right):
                 return None
             left, right = list(left.values()), list(right.values())
-        return None if len(left) != len(right) else [self.merge(x, y) for x, y in zip(left, right, strict=True)]
+        if len(left) != len(right) or [isinstance(v, Run) for v in left] != [isinstance(v, Run) for v in right]:
+            return self._open_list(left, right) if isinstance(left, list) else None
+        return [self.merge(x, y) for x, y in zip(left, right, strict=True)]
+
+    def _open_list(self, left: list[Any], right: list[Any]) -> list[Any] | None:
+        """A list that is longer after one branch than after the other."""
+        pairs = list(zip((left, right), self._sides, strict=True))
+        forms = [form_of(side.ctx, items, side.read) for items, side in pairs]
+        form = forms[0] or forms[1]
+        if form is None or any(f != form for f, (items, _) in zip(forms, pairs, strict=True) if items):
+            return None
+        a, b = (packed(side.ctx, items, form, side.read) for items, side in pairs)
+        return [Run(self._either(a, b), form.numbers)]
+
+    def _half(self, left: Any, right: Any) -> Any:
+        """What only one of the branches has."""
+        a, b = self._sides
+        if left is UNINITIALIZED:
+            return self.merge(placeholder(a.ctx, right, b.read), right)
+        return self.merge(left, placeholder(b.ctx, left, a.read))
+
+    def _maybe(self, left: Any, right: Any) -> Any:
+        """What may be None after one of them."""
+        there = [v.present if isinstance(v, Maybe) else v is not None for v in (left, right)]
+        held = [UNINITIALIZED if v is None else unwrapped(v) for v in (left, right)]
+        value = self.merge(*held)
+        return value if isinstance(value, Unmerged) else Maybe(self.merge(*there), value)
 
     def _merged(self, left: Any, right: Any) -> Any:
+        if UNINITIALIZED in (left, right):
+            return self._half(left, right)
+        if isinstance(left, Maybe) or isinstance(right, Maybe) or (left is None) != (right is None):
+            return self._maybe(left, right)
         if isinstance(left, Variable) and isinstance(right, Variable):
             return self._either(*(s.read(v) for v, s in zip((left, right), self._sides, strict=True)))
+        if isinstance(left, Run) and isinstance(right, Run) and left.numbers == right.numbers:
+            return Run(self.merge(left.items, right.items), left.numbers)
         if is_scalar(left) and is_scalar(right):
             plain = not isinstance(left, Number) and not isinstance(right, Number)
             if plain and left == right and type(left) is type(right):
@@ -127,10 +189,28 @@ class _Merger:
             return left
         return _DIFFERENT
 
+    def _reconcile(self, condition: Number) -> None:
+        """Results of two ranks, of which one has no elements by the condition, get the rank of the other."""
+        if condition.at_zero is None:
+            return
+        empty = 0 if condition.at_zero else 1
+        for i, (holder, *ends) in enumerate(self._results):
+            shapes = [end.shape for end in ends]
+            if None in shapes or len(shapes[0] or ()) == len(shapes[1] or ()):
+                continue
+            ctx = self._sides[empty].ctx
+            ctx.where = "If"
+            like: list[Int] = [n if isinstance(n, int) else 0 for n in shapes[1 - empty] or ()]
+            if like and 0 not in like:
+                like[0] = 0
+            ends[empty] = ctx.reshape(ends[empty], like)
+            self._results[i] = (holder, ends[0], ends[1])
+
     def emit(self, condition: Number) -> None:
         """Appends the If."""
         if not self._results:
             return
+        self._reconcile(condition)
         graphs = []
         for side, ends in zip(self._sides, ([r[1] for r in self._results], [r[2] for r in self._results]), strict=True):
             side.ctx.graph.outputs = [side.ctx.op("Identity", end) for end in ends]

@@ -10,7 +10,9 @@ from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.complex.tensor import Complex
 from MNN.frontends.torch.numbers import Number, is_scalar
 from MNN.frontends.torch.scalars import NAMES, compute, known_number
-from MNN.frontends.torch.script.journal import check_merged, note_container
+from MNN.frontends.torch.script import open_lists
+from MNN.frontends.torch.script.journal import check_merged, note_container, refill
+from MNN.frontends.torch.script.optional import Maybe, is_none, unwrapped
 
 MAX_LENGTH = 1 << 16
 """Elements of a list, characters of a text."""
@@ -40,6 +42,8 @@ def plain(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any])
     if args and isinstance(args[0], (list, tuple, dict, str)) and name in _CONTAINERS:
         if name in _CHANGING:
             note_container(ctx, args[0])
+        if open_lists.is_open(args[0]) and name not in _ON_OPEN:
+            raise ctx.unsupported(f"'{name}' of a list of a length known only at run time", open_lists.ADVICE)
         found = _CONTAINERS[name](ctx, *args, **kwargs)
         if isinstance(found, (list, str)) and len(found) > MAX_LENGTH:
             raise ctx.unsupported(f"a list or text of {len(found)} elements")
@@ -103,10 +107,15 @@ def _get(ctx: TorchBuilder, container: Any, index: Any) -> Any:
         if index not in container:
             raise RaisedError(f"key {index!r} is missing")
         return container[index]
+    if isinstance(container, (list, tuple)) and (isinstance(index, Number) or open_lists.is_open(container)):
+        return open_lists.item(ctx, container, index)
     return container[_index(ctx, index, len(container))]
 
 
 def _set(ctx: TorchBuilder, container: Any, index: Any, value: Any) -> Any:
+    if isinstance(container, list) and (isinstance(index, Number) or open_lists.is_open(container)):
+        refill(container, open_lists.replaced(ctx, container, index, value))
+        return container
     container[index if isinstance(container, dict) else _index(ctx, index, len(container))] = value
     return container
 
@@ -116,11 +125,14 @@ def _append(ctx: TorchBuilder, container: list[Any], item: Any) -> Any:
     return container
 
 
-def _extend(ctx: TorchBuilder, container: list[Any], items: list[Any]) -> None:
+def _extend(ctx: TorchBuilder, container: list[Any], items: list[Any]) -> list[Any]:
     container.extend(items)
+    return container
 
 
 def _slice(ctx: TorchBuilder, container: Any, start: Any = None, end: Any = None, step: Any = 1) -> Any:
+    if open_lists.is_open(container):
+        return open_lists.part(ctx, container, start, end, step)
     bounds = [None if n is None else ctx.known(n, "a bound of a slice") for n in (start, end, step)]
     return container[slice(*bounds)]
 
@@ -189,17 +201,27 @@ def _join(ctx: TorchBuilder, text: str, items: list[Any]) -> str:
     return text.join(str(i) for i in items)
 
 
-def _is(ctx: TorchBuilder, x: Any, y: Any) -> bool:
+def _is(ctx: TorchBuilder, x: Any, y: Any) -> Any:
+    if isinstance(x, Maybe) and y is None:
+        return is_none(ctx, x)
     return x is y if x is None or y is None or not is_scalar(x) else x == y
+
+
+def _is_not(ctx: TorchBuilder, x: Any, y: Any) -> Any:
+    found = _is(ctx, x, y)
+    return compute(ctx, "not", found) if isinstance(found, Number) else not found
 
 
 _CHANGING = frozenset(
     ("_set_item", "append", "extend", "add_", "pop", "insert", "Delete", "__delitem__", "clear", "reverse", "update",
      "sort")
 )  # fmt: skip
+_ON_OPEN = frozenset(
+    ("len", "__getitem__", "select", "_set_item", "append", "extend", "add", "add_", "slice", "clear", "copy", "list")
+)
 _ANY: dict[str, Callable[..., Any]] = {
     "__is__": _is,
-    "__isnot__": lambda ctx, x, y: not _is(ctx, x, y),
+    "__isnot__": _is_not,
     "format": _format,
     "RaiseException": _raise,
     "__range_length": _range_length,
@@ -221,12 +243,12 @@ _ANY: dict[str, Callable[..., Any]] = {
     "is_nested": lambda ctx, *a: False,
     "is_tracing": lambda ctx, *a: False,
     "_get_tracing_state": lambda ctx, *a: False,
-    "unchecked_unwrap_optional": lambda ctx, x: x,
-    "_unwrap_optional": lambda ctx, x: x,
+    "unchecked_unwrap_optional": lambda ctx, x: unwrapped(x),
+    "_unwrap_optional": lambda ctx, x: unwrapped(x),
     "_get_cpu_capability": lambda ctx: "DEFAULT",
 }
 _CONTAINERS: dict[str, Callable[..., Any]] = {
-    "len": lambda ctx, x: len(x),
+    "len": lambda ctx, x: open_lists.length(ctx, x) if isinstance(x, list) else len(x),
     "__contains__": _contains,
     "__getitem__": _get,
     "select": _get,

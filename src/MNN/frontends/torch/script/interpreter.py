@@ -19,6 +19,8 @@ from MNN.frontends.torch.script.journal import Unmerged, check_merged, note_attr
 from MNN.frontends.torch.script.loops import loop
 from MNN.frontends.torch.script.objects import Objects
 from MNN.frontends.torch.script.operators import operate
+from MNN.frontends.torch.script.optional import UNINITIALIZED, unwrapped
+from MNN.frontends.torch.script.outcomes import Returned
 from MNN.frontends.torch.unpickle import EnumMember, ScriptObject
 from MNN.ir.dtype import DType
 
@@ -27,13 +29,6 @@ MAX_STEPS = 1 << 20
 MAX_CALLS = 60
 """How deeply functions may call each other."""
 _CASTS = {"int": "int", "float": "float", "bool": "bool"}
-
-
-class Returned(Exception):  # noqa: N818 - no error: it carries a result out of nested blocks
-    """A function's result."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
 
 
 class NamedTuple(tuple[Any, ...]):
@@ -102,11 +97,21 @@ class Interpreter:
 
     def walk(self, body: Sequence[ast.stmt], scope: dict[str, Any]) -> None:
         """Statements one after the other."""
-        for statement in body:
+        left = list(reversed(body))
+        while left:
+            statement = left.pop()
             self._steps += 1
             if self._steps > MAX_STEPS:
                 raise UnsupportedError(f"the program has more than {MAX_STEPS} steps (loops are unrolled)")
-            self._statement(statement, scope)
+            if not isinstance(statement, ast.If):
+                self._statement(statement, scope)
+                continue
+            self.ctx.at(self._path)
+            condition = self._truth(statement.test, scope)
+            if not isinstance(condition, Number):
+                left += reversed(statement.body if condition else statement.orelse)
+            elif if_(self, condition, statement.body, statement.orelse, scope, left[::-1]):
+                return
 
     def _statement(self, node: ast.stmt, scope: dict[str, Any]) -> None:
         self.ctx.at(self._path)
@@ -121,8 +126,6 @@ class Interpreter:
             self.evaluate(node.value, scope)
         elif isinstance(node, ast.Return):
             raise Returned(None if node.value is None else self.evaluate(node.value, scope))
-        elif isinstance(node, ast.If):
-            self._if(node, scope)
         elif isinstance(node, ast.For):
             self._for(node, scope)
         elif isinstance(node, ast.While):
@@ -166,13 +169,6 @@ class Interpreter:
         if isinstance(found, Variable):
             found = operate(self.ctx, "Bool", [found], {})
         return known_number(self.ctx, found) if isinstance(found, Number) else found
-
-    def _if(self, node: ast.If, scope: dict[str, Any]) -> None:
-        condition = self._truth(node.test, scope)
-        if isinstance(condition, Number):
-            if_(self, condition, node.body, node.orelse, scope)
-        else:
-            self.walk(node.body if condition else node.orelse, scope)
 
     def _for(self, node: ast.For, scope: dict[str, Any]) -> None:
         """``for i in range(n)``, or over a list."""
@@ -367,12 +363,13 @@ class Interpreter:
         """Functions of the language itself."""
         if name in ("annotate", "unchecked_cast"):
             found = self.evaluate(node.args[-1], scope)
+            found = unwrapped(found) if name == "unchecked_cast" else found
             kind = dotted(node.args[0])
             if not isinstance(found, Variable) or kind not in _CASTS:
                 return found
             return known_number(self.ctx, operate(self.ctx, kind.capitalize(), [found], {}))
         if name == "uninitialized":
-            return None
+            return UNINITIALIZED
         args = [self.evaluate(a, scope) for a in node.args[:2]] if name != "isinstance" else []
         if name == "getattr" and isinstance(args[0], ScriptObject):
             return self.attribute(args[0], str(args[1]))

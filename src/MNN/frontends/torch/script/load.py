@@ -23,7 +23,9 @@ from MNN.frontends.torch.script.interpreter import Interpreter, Method
 from MNN.frontends.torch.script.journal import Journal, check_merged
 from MNN.frontends.torch.script.missing import report_missing
 from MNN.frontends.torch.script.objects import Objects
+from MNN.frontends.torch.script.open_lists import gathered, is_open
 from MNN.frontends.torch.script.operators import UnknownOperatorError
+from MNN.frontends.torch.script.optional import Maybe
 from MNN.frontends.torch.script.quantized import QuantizedTensor
 from MNN.frontends.torch.states import States
 from MNN.frontends.torch.unpickle import ScriptObject, StoredTensor
@@ -258,6 +260,13 @@ class _Program:
         if isinstance(result, dict):
             for key, item in result.items():
                 self._outputs(item, str(key) if name == "output" else f"{name}.{key}", depth + 1)
+        elif isinstance(result, Maybe):
+            raise UnsupportedError(
+                f"'{name}', a result that is None as the data say, is not supported; give a tensor, such as an empty "
+                "one, for None"
+            )
+        elif is_open(result):
+            self._outputs(gathered(self.ctx, result, "a result that is a list")[0], name, depth + 1)
         elif isinstance(result, (list, tuple)):
             names: Sequence[str] = getattr(result, "names", ()) or [str(i) for i in range(len(result))]
             for key, item in zip(names, result, strict=True):

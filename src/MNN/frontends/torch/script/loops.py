@@ -17,12 +17,32 @@ from MNN.frontends.torch.numbers import Number, is_scalar
 from MNN.frontends.torch.script.branches import describe
 from MNN.frontends.torch.script.builtins import RaisedError
 from MNN.frontends.torch.script.journal import Container, Unmerged, note_container, refill
+from MNN.frontends.torch.script.open_lists import Form, Run, form_of, is_open, make_open
+from MNN.frontends.torch.script.optional import UNINITIALIZED, Maybe, placeholder, unwrapped
 from MNN.frontends.torch.script.outcomes import Outcome, Walker, reachable, walk_aside
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
 _ADVICE = "is not supported; give the input a fixed size"
+MAX_OPEN_LISTS = 32
 _LOST = Unmerged("assigned in a loop of an open number of turns, and neither tensor nor number before")
+
+
+class _Grows(Exception):  # noqa: N818 - no error: the loop is begun again, with this list as one of an open length
+    def __init__(self, container: list[Any], form: Form) -> None:
+        self.container, self.form = container, form
+
+
+class _Begins(Exception):  # noqa: N818 - the same for a name that is None, or nothing, before the first turn
+    def __init__(self, name: str, after: Any, outcome: Outcome) -> None:
+        self.name, self._after, self._outcome = name, after, outcome
+
+    def start(self, ctx: TorchBuilder, before: Any) -> Any:
+        """What it is before the loop, of the kind that it is after a turn."""
+        if isinstance(before, Variable) or is_scalar(before):
+            return Maybe(True, before)
+        made = placeholder(ctx, unwrapped(self._after), self._outcome.read)
+        return made if before is UNINITIALIZED and not isinstance(self._after, Maybe) else Maybe(False, made)
 
 
 class _Carried:
@@ -39,15 +59,23 @@ class _Carried:
 
     def results(self, outcome: Outcome) -> list[Any]:
         """Those at the end of a turn. Raises :class:`UnsupportedError` where their form has changed."""
-        for name in self.names:
-            self._check(self.scope[name], outcome.scope[name], outcome, f"'{name}'")
-        for container in self.containers:
-            self._check(container, outcome.contents(container), outcome, "a list or dictionary")
-        ends = [outcome.scope[n] for n in self.names] + [outcome.contents(c) for c in self.containers]
+        befores = [*(self.scope[n] for n in self.names), *self.containers]
+        afters = [*(outcome.scope[n] for n in self.names), *(outcome.contents(c) for c in self.containers)]
+        told = [*(f"'{n}'" for n in self.names), *("a list or dictionary" for _ in self.containers)]
+        ends = []
+        for before, after, what in zip(befores, afters, told, strict=True):
+            end = _regathered(before, after, outcome)
+            self._check(before, end, outcome, what)
+            ends.append(end)
         return [*_leaves(ends, outcome), *(Variable(outcome.tensors.get(t, t.read(outcome.ctx))) for t in self.tensors)]
 
     def _check(self, before: Any, after: Any, outcome: Outcome, what: str) -> None:
         if not _same_form(before, after, outcome):
+            if isinstance(before, list) and isinstance(after, list):
+                held = outcome.contents(after)
+                form = form_of(outcome.ctx, held, outcome.read)
+                if form is not None and (not before or form_of(outcome.ctx, before) == form):
+                    raise _Grows(before, form)
             raise UnsupportedError(f"a loop of an open number of turns that changes the form of {what} {_ADVICE}")
 
     def filled(self, leaves: Iterator[Any]) -> tuple[dict[str, Any], list[Container]]:
@@ -62,14 +90,32 @@ def loop(
 ) -> None:  # fmt: skip
     """A Loop. ``count``: its number of turns; ``going``: the condition before the first turn, ``test`` that after each.
 
-    Raises :class:`UnsupportedError` for what cannot be carried: attributes, lists that grow.
+    Raises :class:`UnsupportedError` for what cannot be carried: attributes, lists that grow by items of several shapes.
     """
+    for _ in range(MAX_OPEN_LISTS):
+        try:
+            _loop(walker, count, going, body, scope, target, test)
+            return
+        except _Grows as grows:
+            note_container(walker.ctx, grows.container)
+            refill(grows.container, make_open(walker.ctx, grows.container, grows.form))
+        except _Begins as begins:
+            scope[begins.name] = begins.start(walker.ctx, scope[begins.name])
+    raise UnsupportedError(f"a loop in which more than {MAX_OPEN_LISTS} lists grow is not supported")
+
+
+def _loop(
+    walker: Walker, count: Number | None, going: bool | Number, body: Sequence[ast.stmt], scope: dict[str, Any],
+    target: ast.expr | None, test: ast.expr | None,
+) -> None:  # fmt: skip
     assigned = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     known = [n for n in sorted(assigned) if n in scope]
     carried = _Carried(scope, [n for n in known if _is_plain(scope[n])], [], [])
-    lost = [n for n in known if n not in carried.names]
+    bare = [n for n in known if scope[n] is None or scope[n] is UNINITIALIZED]
+    lost = [n for n in known if n not in carried.names and n not in bare]
     while True:
         turn = _Turn(walker, carried, lost, body, target, test)
+        turn.check_begun(bare)
         more, written = turn.changed(), turn.written()
         if not more and not written:
             break
@@ -111,7 +157,10 @@ class _Turn:
         before = carried.starts()
         self.starts = [_value(ctx, leaf) for leaf in before]
         turn, again = Value(ctx.unique("turn"), DType.I64, ()), Value(ctx.unique("going"), DType.BOOL, ())
-        given = [Value(ctx.unique("carried"), v.dtype, v.shape) for v in self.starts]
+        grown = {
+            id(run.items) for run in reachable([*carried.scope.values(), *carried.containers]) if isinstance(run, Run)
+        }
+        given = [_carried(ctx, v, id(leaf) in grown) for v, leaf in zip(self.starts, before, strict=True)]
         leaves = [Variable(v) if isinstance(s, Variable) else Number(v) for v, s in zip(given, before, strict=True)]
         self._leaves = {v for v in leaves if isinstance(v, Variable)}
         names, contents = carried.filled(iter(leaves))
@@ -138,6 +187,17 @@ class _Turn:
             raise RaisedError(self.outcome.raises)
         if self.outcome.attributes:
             raise UnsupportedError("a loop of an open number of turns that writes to attributes is not supported")
+
+    def check_begun(self, bare: Sequence[str]) -> None:
+        """Names that are nothing before the loop, and that it gives a value; those that it may make None."""
+        for name in bare:
+            after = self.outcome.scope[name]
+            if after is not self._carried.scope[name] and _is_plain(unwrapped(after)):
+                raise _Begins(name, after, self.outcome)
+        for name in self._carried.names:
+            before, after = self._carried.scope[name], self.outcome.scope[name]
+            if not isinstance(before, Maybe) and isinstance(after, Maybe):
+                raise _Begins(name, after, self.outcome)
 
     def written(self) -> list[Variable]:
         """Tensors from outside that the body wrote in place and that are not carried yet.
@@ -186,6 +246,27 @@ class _Turn:
         return _value(self.outcome.ctx, self._verdict[0])
 
 
+def _carried(ctx: TorchBuilder, start: Value, grows: bool) -> Value:
+    name = ctx.unique("carried")
+    shape = start.shape
+    return Value(name, start.dtype, (f"{name}.0", *shape[1:]) if grows and shape else shape)
+
+
+def _regathered(before: Any, after: Any, outcome: Outcome) -> Any:
+    """A list of an open length that has grown, as one run again; what may be None, as it was before."""
+    if isinstance(before, Maybe):
+        if isinstance(after, Maybe):
+            return after
+        return Maybe(False, before.value) if after is None else Maybe(True, after)
+    if is_open(before) and isinstance(after, list):
+        held = outcome.contents(after)
+        form = form_of(outcome.ctx, held, outcome.read)
+        first = form_of(outcome.ctx, before)
+        if len(held) != 1 and first is not None and (form == first or not held):
+            return make_open(outcome.ctx, held, first, outcome.read)
+    return after
+
+
 def _differ(before: Container, after: Container) -> bool:
     if len(before) != len(after) or (isinstance(before, dict) and list(before) != list(after)):
         return True
@@ -197,7 +278,9 @@ def _is_plain(thing: Any) -> bool:
     """Whether it is a tensor, a number, or made of nothing else."""
     if isinstance(thing, (list, tuple, dict)):
         return all(_is_plain(v) for v in (thing.values() if isinstance(thing, dict) else thing))
-    return isinstance(thing, Variable) or is_scalar(thing)
+    if isinstance(thing, Maybe):
+        return _is_plain(thing.value)
+    return isinstance(thing, (Variable, Run)) or is_scalar(thing)
 
 
 def _leaves(things: Any, outcome: Outcome | None = None) -> Iterator[Any]:
@@ -206,6 +289,11 @@ def _leaves(things: Any, outcome: Outcome | None = None) -> Iterator[Any]:
         held = things if outcome is None else outcome.contents(things)
         for thing in held.values() if isinstance(held, dict) else held:
             yield from _leaves(thing, outcome)
+    elif isinstance(things, Run):
+        yield things.items
+    elif isinstance(things, Maybe):
+        yield things.present
+        yield from _leaves(things.value, outcome)
     else:
         yield things
 
@@ -216,6 +304,10 @@ def _rebuilt(thing: Any, leaves: Iterator[Any]) -> Any:
         return {k: _rebuilt(v, leaves) for k, v in thing.items()}
     if isinstance(thing, (list, tuple)):
         return type(thing)([_rebuilt(v, leaves) for v in thing])
+    if isinstance(thing, Run):
+        return Run(next(leaves), thing.numbers)
+    if isinstance(thing, Maybe):
+        return Maybe(next(leaves), _rebuilt(thing.value, leaves))
     return next(leaves)
 
 
@@ -227,7 +319,10 @@ def _same_form(before: Any, after: Any, outcome: Outcome) -> bool:
         if isinstance(before, dict):
             return list(before) == list(held) and all(_same_form(v, held[k], outcome) for k, v in before.items())
         return all(_same_form(x, y, outcome) for x, y in zip(before, held, strict=True))
-    return isinstance(before, Variable) == isinstance(after, Variable) and _is_plain(after)
+    if isinstance(before, Maybe):
+        return isinstance(after, Maybe) and _same_form(before.value, after.value, outcome)
+    kinds = (Variable, Run)
+    return [isinstance(before, k) for k in kinds] == [isinstance(after, k) for k in kinds] and _is_plain(after)
 
 
 def _walk_then(

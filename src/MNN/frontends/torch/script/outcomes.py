@@ -19,6 +19,8 @@ from MNN.frontends.torch.script.journal import (
     note_container,
     refill,
 )
+from MNN.frontends.torch.script.open_lists import Run
+from MNN.frontends.torch.script.optional import Maybe
 from MNN.frontends.torch.unpickle import ScriptObject
 from MNN.ir.graph import Graph, Value
 
@@ -33,6 +35,13 @@ class Walker(Protocol):
     def as_truth(self, found: Any) -> Any: ...
 
 
+class Returned(Exception):  # noqa: N818 - no error: it carries a result out of nested blocks
+    """A function's result."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
 @dataclass
 class Outcome:
     """A branch walked: its graph, and what it left behind. ``raises``: it ends in an exception."""
@@ -45,6 +54,8 @@ class Outcome:
     tensors: dict[Variable, Value] = field(default_factory=dict)
     """Variables from outside that it wrote, and their values at its end."""
     raises: str = ""
+    returns: Returned | None = None
+    """What it leaves the function with."""
     _values: dict[Variable, Value] = field(default_factory=dict)
 
     def read(self, variable: Variable) -> Value:
@@ -62,7 +73,11 @@ class Outcome:
             self.attributes[key] = (owner, owner.state.get(key[1], NOTHING))
         self.containers = {key: (held, held.copy()) for key, (held, _) in journal.containers.items()}
         if self.ctx.written:
-            left = [*self.scope.values(), *(value for _, value in self.attributes.values())]
+            left = [
+                self.returns and self.returns.value,
+                *self.scope.values(),
+                *(value for _, value in self.attributes.values()),
+            ]
             self._values = {
                 v: v.read(self.ctx) for v in variables_in([*left, *(h for h, _ in self.containers.values())])
             }
@@ -89,6 +104,10 @@ def reachable(things: Iterable[Any]) -> Iterator[Any]:
             thing = thing.state
         elif isinstance(thing, Complex):
             stack.append(thing.pairs)
+        elif isinstance(thing, Run):
+            stack.append(thing.items)
+        elif isinstance(thing, Maybe):
+            stack += [thing.present, thing.value]
         if isinstance(thing, (list, tuple)):
             stack += thing
         elif isinstance(thing, dict):
@@ -96,9 +115,11 @@ def reachable(things: Iterable[Any]) -> Iterator[Any]:
 
 
 def walk_aside(
-    walker: Walker, body: Sequence[ast.stmt], scope: dict[str, Any], inputs: Iterable[Value] = ()
-) -> Outcome:
-    """Walks a branch into a graph of its own, and takes back what it changed."""
+    walker: Walker, body: Sequence[ast.stmt], scope: dict[str, Any], inputs: Iterable[Value] = (),
+    returning: bool = False,
+) -> Outcome:  # fmt: skip
+    """Walks a branch into a graph of its own, and takes back what it changed. ``returning``: it may leave the
+    function."""
     outer, journal = walker.ctx, Journal()
     ctx = TorchBuilder(outer.model, Graph(name="body", inputs=list(inputs)), outer)
     ctx.where, ctx.journal, ctx.written = outer.where, journal, {}
@@ -109,6 +130,10 @@ def walk_aside(
         walker.walk(body, made.scope)
     except RaisedError as error:
         made.raises = str(error) or "an exception"
+    except Returned as found:
+        if not returning:
+            raise
+        made.returns = found
     finally:
         walker.ctx = outer
     made.keep(journal)

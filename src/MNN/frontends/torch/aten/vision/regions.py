@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from MNN.frontends.torch.aten.slicing import END, cut
 from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.numbers import Number
 from MNN.frontends.torch.registry import aten
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
@@ -18,14 +19,15 @@ def nms(ctx: TorchBuilder, boxes: Value, scores: Value, iou_threshold: float) ->
 
 @aten("torchvision.roi_align")
 def roi_align(
-    ctx: TorchBuilder, x: Value, rois: Value, spatial_scale: float, pooled_height: int, pooled_width: int,
+    ctx: TorchBuilder, x: Value, rois: Value, spatial_scale: float | Number, pooled_height: int, pooled_width: int,
     sampling_ratio: int, aligned: bool,
 ) -> Value:  # fmt: skip
     """torchvision's: rows of ``rois`` are the image's number and the corners of a box."""
     image = ctx.cast(ctx.squeeze(cut(ctx, rois, 1, 0, 1), 1), DType.I32)
+    boxes, scale = _scaled(ctx, cut(ctx, rois, 1, 1, END), spatial_scale)
     return ctx.op(
-        "ROIAlign", x, cut(ctx, rois, 1, 1, END), image, pooledWidth=pooled_width, pooledHeight=pooled_height,
-        spatialScale=spatial_scale, samplingRatio=sampling_ratio, aligned=aligned, poolType="AVEPOOL",
+        "ROIAlign", x, boxes, image, pooledWidth=pooled_width, pooledHeight=pooled_height,
+        spatialScale=scale, samplingRatio=sampling_ratio, aligned=aligned, poolType="AVEPOOL",
     )  # fmt: skip
 
 
@@ -44,10 +46,18 @@ def deform_conv2d(
 
 @aten("torchvision.roi_pool")
 def roi_pool(
-    ctx: TorchBuilder, x: Value, rois: Value, spatial_scale: float, pooled_height: int, pooled_width: int
+    ctx: TorchBuilder, x: Value, rois: Value, spatial_scale: float | Number, pooled_height: int, pooled_width: int
 ) -> list[Value | None]:
     """The largest number in every bin of every region; where it lies (the second result) is not computed."""
-    out = ctx.op(
-        "ROIPooling", x, rois, pooledHeight=pooled_height, pooledWidth=pooled_width, spatialScale=spatial_scale
-    )
+    boxes, scale = _scaled(ctx, cut(ctx, rois, 1, 1, END), spatial_scale)
+    if isinstance(spatial_scale, Number):
+        rois = ctx.op("Concat", cut(ctx, rois, 1, 0, 1), boxes, axis=1)
+    out = ctx.op("ROIPooling", x, rois, pooledHeight=pooled_height, pooledWidth=pooled_width, spatialScale=scale)
     return [out, None]
+
+
+def _scaled(ctx: TorchBuilder, boxes: Value, scale: float | Number) -> tuple[Value, float]:
+    """Boxes and the scale they still need: one that the program computes from sizes is multiplied with here."""
+    if not isinstance(scale, Number):
+        return boxes, scale
+    return ctx.op("BinaryOp", boxes, ctx.scalar(scale, ctx.type_of(boxes)), opType="MUL"), 1.0

@@ -1,0 +1,53 @@
+"""Scripted programs with lists of an open length, results that may be None, and branches of two ranks, against torch.
+
+``MNN_TORCH_SEED=50 MNN_TORCH_PROGRAMS=9 python -m pytest tests/frontends/torch/test_lists.py`` draws other ones.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from MNN.errors import UnsupportedError
+from MNN.frontends.torch import script
+from MNN.frontends.torch.script.load import Given
+from MNN.runtime.config import Config
+from MNN.runtime.session import Session
+from tests.frontends.torch.peer import written
+
+FIRST, COUNT = (int(os.environ.get(f"MNN_TORCH_{k}", given)) for k, given in (("SEED", "1"), ("PROGRAMS", "1")))
+NAMES = ("GrowsByCount GrowsInBranch Joined Chosen Greedy Beams Early Optionals TwoRanks Suppressed Numbers").split()
+
+
+def _files(seed: int, name: str) -> tuple[Path, dict[str, np.ndarray]]:
+    path = written("list_cases", str(seed)) / f"cases-{name}.pt"
+    with np.load(path.with_suffix(".npz")) as file:
+        return path, dict(file)
+
+
+@pytest.mark.parametrize("reference", [True, False], ids=["reference", "kernels"])
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
+def test_lists(seed: int, name: str, reference: bool) -> None:
+    path, arrays = _files(seed, name)
+    session = Session(script.load(path, {"x": Given((3, 4))}), Config(precision="high", reference=reference))
+    runs = sum(key.endswith("_in") for key in arrays)
+    assert runs == 5
+    for run in range(runs):
+        found = list(session.run({"x": arrays[f"{run}_in"]}).values())
+        wanted = [arrays[f"{run}_out_{i}"] for i in range(sum(k.startswith(f"{run}_out") for k in arrays))]
+        assert [(a.shape, a.dtype) for a in found] == [(a.shape, a.dtype) for a in wanted]
+        for a, b in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("Ragged", "items of one shape and type"), ("NoneOut", "give a tensor, such as an empty one, for None")],
+)
+def test_what_is_refused(name: str, said: str) -> None:
+    with pytest.raises(UnsupportedError, match=said):
+        script.load(_files(FIRST, name)[0], {"x": Given((3, 4))})
