@@ -15,11 +15,16 @@ from MNN.runtime.config import Config
 from tests.llm import cases
 from tests.llm.files.writing import safetensors
 
-FAMILIES = ("llama", "qwen2", "gemma3_text", "phi3", "starcoder2", "glm4", "qwen3_moe", "deepseek_v3")
-"""With and without biases, with layers in one, with norms of heads, mixtures of experts, low-rank attention."""
+FAMILIES = (
+    "llama", "qwen2", "gemma3_text", "phi3", "starcoder2", "glm4", "qwen3_moe", "deepseek_v3", "gpt_neox",
+    "granitemoehybrid", "qwen3_5_text",
+)  # fmt: skip
+"""With and without biases, with layers in one, with norms of heads, mixtures of experts, low-rank attention, rows that
+are put in another order, recurrent layers."""
 TARGETS = (
     "q_proj", "k_proj", "v_proj", "o_proj", "qkv_proj", "gate_proj", "up_proj", "down_proj", "gate_up_proj", "c_fc",
-    "c_proj", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa",
+    "c_proj", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "query_key_value", "in_proj", "out_proj", "in_proj_qkv",
+    "in_proj_z", "in_proj_a", "in_proj_b",
 )  # fmt: skip
 NAMES = ("one", "two")
 

@@ -24,7 +24,7 @@ from tests.llm.adapters.cases import FAMILIES, TARGETS, Case, check, parts
 from tests.llm.stored import in_memory, stored_shapes
 
 HERE = Path(__file__).parent
-RECORDED = ("llama", "qwen2", "gemma3_text", "deepseek_v3")
+RECORDED = ("llama", "qwen2", "gemma3_text", "deepseek_v3", "gpt_neox", "qwen3_5_text")
 ROWS = 4
 TOLERANCE = 1e-4
 

@@ -30,7 +30,7 @@ def recorded(family: str) -> Case:
         return Case(**notes, logits=file[family])
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma3_text", "deepseek_v3"])
+@pytest.mark.parametrize("family", ["llama", "gemma3_text", "deepseek_v3", "gpt_neox", "qwen3_5_text"])
 def test_like_peft(tmp_path: Path, family: str) -> None:
     assert check(recorded(family), tmp_path) <= 1e-4
 

@@ -146,5 +146,5 @@ def test_other_forms_are_told(tmp_path: Path) -> None:
         open_weights(
             folder(tmp_path, {"a.weight": np.ones((2, 2), np.float32)}, quant_method=METHOD, format="marlin-24")
         )
-    with pytest.raises(UnsupportedError, match=r"'bitsandbytes'.*compressed-tensors"):
-        open_weights(folder(tmp_path, {"a.weight": np.ones((2, 2), np.float32)}, quant_method="bitsandbytes"))
+    with pytest.raises(UnsupportedError, match=r"'quanto'.*compressed-tensors"):
+        open_weights(folder(tmp_path, {"a.weight": np.ones((2, 2), np.float32)}, quant_method="quanto"))

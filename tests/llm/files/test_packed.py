@@ -138,10 +138,10 @@ def test_what_does_not_fit(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="lacks one of"):
         open_weights(folder(tmp_path, {"a.qweight": parts["a.qweight"]}, **settings))
     for wrong, told in [
-        ({"quant_method": "bitsandbytes"}, "'bitsandbytes' cannot be read"),
+        ({"quant_method": "quanto"}, "'quanto' cannot be read"),
         ({"bits": 5}, "5 bits"),
         ({"group_size": 0}, "groups of 0"),
-        ({"quant_method": "awq", "version": "gemv"}, "gemv"),
+        ({"quant_method": "awq", "version": "marlin"}, "only gemm, gemv and gemv_fast"),
     ]:
         with pytest.raises(UnsupportedError, match=told):
             open_weights(folder(tmp_path, parts, **{**settings, **wrong}))

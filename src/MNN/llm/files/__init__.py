@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from MNN.errors import FormatError, MNNError
-from MNN.llm.files import compressed, mxfp4
 from MNN.llm.files.defaults import completed
 from MNN.llm.files.gguf.config import config_of
 from MNN.llm.files.gguf.renaming import renamed
 from MNN.llm.files.halves import text_half
 from MNN.llm.files.mapped import read_json
-from MNN.llm.files.packed import Packing, unite
 from MNN.llm.files.places import find, read_gguf_shards
-from MNN.llm.files.safetensors import read_safetensors, read_sharded
+from MNN.llm.files.quantised import united
+from MNN.llm.files.safetensors import notes_of, read_safetensors, read_sharded
 from MNN.llm.files.tensors import Weights, WeightTensor
 from MNN.llm.files.turned import turned
 
@@ -30,7 +29,7 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
     """The tensors of a model by Hugging Face's names, memory-mapped: nothing is read until it is asked for.
 
     ``path``: a .gguf file (the first, where there are several), a .safetensors file or index, or a folder with one of
-    these. What GPTQ, AWQ or compressed-tensors have packed is one tensor again. Files are verified as they are opened:
+    these. What a quantiser has packed is one tensor again. Files are verified as they are opened:
     FormatError for what their format forbids, UnsupportedError for what cannot be read, MNNError where there is
     nothing.
     """
@@ -40,13 +39,7 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
     tensors = read_sharded(place.index) if place.index is not None else _of_files(place.safetensors, path)
     config = place.folder / "config.json"
     told = read_json(config) if config.is_file() else {}
-    how = told.get("quantization_config")
-    if isinstance(how, dict) and how.get("quant_method") == mxfp4.METHOD:
-        tensors = mxfp4.unite(tensors)
-    elif isinstance(how, dict) and how.get("quant_method") in compressed.METHODS:
-        tensors = compressed.unite(tensors, how, str(path))
-    elif packing := Packing.of(told, str(config)):
-        tensors = unite(tensors, packing, str(path))
+    tensors = united(tensors, told, lambda: notes_of(place.index, place.safetensors), str(path))
     return Weights(turned(text_half(tensors), told.get("model_type")), str(path))
 
 

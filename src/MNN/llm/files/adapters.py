@@ -24,6 +24,10 @@ _REFUSED = ("use_dora", "fan_in_fan_out", "modules_to_save", "lora_bias", "alora
 """What a configuration may ask for and nothing is known about here."""
 
 
+_ROOMS = ("model", "backbone")
+"""Where layers may be."""
+
+
 class MergedTensor(WeightTensor):
     """A matrix ``[out, in]`` plus ``scale * up @ down`` with ``up [out, rank]`` and ``down [rank, in]``."""
 
@@ -76,7 +80,7 @@ def read_adapter(tensors: Weights, folder: str | os.PathLike[str]) -> dict[str, 
     for key, down in parts.items():
         if not key.endswith(".lora_A.weight"):
             continue
-        module = text_name(key.removeprefix(_PREFIX).removesuffix(".lora_A.weight"))
+        module = _stored(tensors, text_name(key.removeprefix(_PREFIX).removesuffix(".lora_A.weight")))
         up = parts.get(key.replace(".lora_A.", ".lora_B."))
         name = f"{module}.weight"
         if name not in tensors:
@@ -94,6 +98,15 @@ def read_adapter(tensors: Weights, folder: str | os.PathLike[str]) -> dict[str, 
         strange = next((key for key in parts if not re.search(r"\.lora_[AB]\.weight$", key)), "nothing")
         raise UnsupportedError(f"{place} holds {strange!r}, which is no pair of lora_A and lora_B")
     return found
+
+
+def _stored(tensors: Weights, module: str) -> str:
+    """What files call a module: some families' have another word in front of ``layers`` than transformers has in
+    memory, which PEFT names adapters after."""
+    _, layers, rest = module.partition(".layers.")
+    if f"{module}.weight" in tensors or not layers:
+        return module
+    return next((name for name in (f"{room}.layers.{rest}" for room in _ROOMS) if f"{name}.weight" in tensors), module)
 
 
 def merged(tensors: Weights, folder: str | os.PathLike[str]) -> Weights:

@@ -6,7 +6,7 @@ The format and its rules: https://huggingface.co/docs/safetensors (format, and t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,17 @@ def read_safetensors(path: Path) -> dict[str, WeightTensor]:
     if place != available:
         raise FormatError(f"{path} has {available} bytes of data, but its tensors take {place}; download it again")
     return tensors
+
+
+def notes_of(index: Path | None, files: Sequence[Path]) -> dict[str, Any]:
+    """The metadata of files, or of those that an ``index`` names."""
+    places = read_json(index).get("weight_map", {}) if index is not None else {}
+    held = files if index is None else [index.parent / file for file in sorted(set(places.values()))]
+    found: dict[str, Any] = {}
+    for file in held:
+        notes = _header(map_file(file), file)[0].get("__metadata__")
+        found |= notes if isinstance(notes, dict) else {}
+    return found
 
 
 def _header(data: Array, path: Path) -> tuple[dict[str, Any], int]:

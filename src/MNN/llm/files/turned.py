@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from MNN.llm.files.mxfp4 import TURNED, Array
+from MNN.llm.files.quantised.mxfp4 import TURNED, Array
 from MNN.llm.files.tensors import Rows, WeightTensor, chosen
 
 _FAMILIES = {

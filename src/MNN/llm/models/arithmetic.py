@@ -38,6 +38,10 @@ class Arithmetic(GraphBuilder):
     def unary(self, kind: str, x: Value) -> Value:
         return self.op("UnaryOp", x, opType=kind)
 
+    def floating(self, x: Value) -> Value:
+        """Whole numbers as f32."""
+        return self.op("Cast", x, dstT="DT_FLOAT")
+
     def activation(self, name: str, x: Value) -> Value:
         """One that a configuration names. Raises :class:`FormatError` for unknown names."""
         return activated(self, name, x)

@@ -10,7 +10,6 @@ from MNN.errors import FormatError
 from MNN.ir.graph import Graph, Value
 from MNN.llm.models.config import Config
 from MNN.llm.models.layers import Angles, Heads, Layers
-from MNN.llm.models.weights import joined, ordered
 
 
 def attend(
@@ -72,9 +71,7 @@ def grouped(net: Layers, y: Value, name: str, heads: Heads) -> Value:
     if net.height(f"{name}.weight") != order.size:
         raise FormatError(f"'{name}.weight' has {net.height(f'{name}.weight')} rows; expected are {order.size}")
     rows = np.concatenate([order[:, :each].reshape(-1), order[:, each].reshape(-1), order[:, each + 1].reshape(-1)])
-    bias = net.weight(f"{name}.bias") if f"{name}.bias" in net.weights else None
-    shift = None if bias is None else joined([name], [bias], [order.size])[rows]
-    return net.product(y, ordered(net.weights[f"{name}.weight"], rows), shift)
+    return net.linear(y, name, order=rows)
 
 
 def slopes(heads: int, most: float = 8.0) -> tuple[float, ...]:

@@ -21,7 +21,8 @@ from MNN.llm.models.arithmetic import Arithmetic, compressed_rows
 from MNN.llm.models.cache import TILE, CacheForm
 from MNN.llm.models.padded_rows import real_tokens, whole_rows
 from MNN.llm.models.rotary import Rotary
-from MNN.llm.models.weights import Array, Weights, joined, stacked
+from MNN.llm.models.turns import turns
+from MNN.llm.models.weights import Array, Weights, joined, ordered, stacked
 
 _USUAL = CacheForm()
 _UNSEEN = -1e30
@@ -139,17 +140,19 @@ class Layers(Arithmetic):
             return whole
         return np.ascontiguousarray(whole, np.float32).reshape(-1, whole.shape[-1])
 
-    def linear(self, x: Value, *names: str, bias: bool | None = None) -> Value:
+    def linear(self, x: Value, *names: str, bias: bool | None = None, order: np.ndarray | None = None) -> Value:
         """``x W^T + b``: ``name.weight``, and ``name.bias`` where there is one (unless ``bias`` is False). The
-        results of several layers lie side by side."""
+        results of several layers lie side by side, or in the ``order`` of these numbers."""
         has = [f"{name}.bias" in self.weights and bias is not False for name in names]
         if bias and not all(has):
             raise FormatError(f"the model lacks the weight '{names[has.index(False)]}.bias'")
         weight = self.matrix(*(f"{name}.weight" for name in names))
+        weight = weight if order is None else ordered(weight, order)
         if not any(has):
             return self.product(x, weight)
         biases = [self.weight(f"{name}.bias") if here else None for name, here in zip(names, has, strict=True)]
-        return self.product(x, weight, joined(names, biases, [self.height(f"{name}.weight") for name in names]))
+        shift = joined(names, biases, [self.height(f"{name}.weight") for name in names])
+        return self.product(x, weight, shift if order is None else shift[order])
 
     def product(self, x: Value, weight: Array, bias: np.ndarray | None = None) -> Value:
         """``x W^T + b`` with ``W [out, in]``."""
@@ -198,31 +201,21 @@ class Layers(Arithmetic):
 
     # -- attention --------------------------------------------------------------------------------------------------
 
+    def _length(self) -> Value:
+        """``length``, as an input."""
+        if self.length is None:
+            self.length = self._input("length", DType.I64, (1,))
+        return self.length
+
     def floats(self) -> Value:
         """The positions, f32 ``[batch, sequence, 1, 1]``."""
-        return self.op("Unsqueeze", self.op("Cast", self.positions, dstT="DT_FLOAT"), squeezeDims=[2, 3])
+        return self.op("Unsqueeze", self.floating(self.positions), squeezeDims=[2, 3])
 
     def angles(self, rotary: Rotary) -> Angles:
         """Those of all positions."""
-        turned = self.multiply(self.floats(), self._turns(rotary))
+        turned = self.multiply(self.floats(), turns(self, rotary, self._length))
         cos, sin = (self.multiply(self.unary(kind, turned), rotary.scale) for kind in ("COS", "SIN"))
         return cos, sin, rotary.width
-
-    def _turns(self, rotary: Rotary) -> Value:
-        """How far one position turns each pair; of some models that depends on the ``length`` of the whole text."""
-        if rotary.long is None and not rotary.stretch:
-            return self.const(rotary.turns)
-        if self.length is None:
-            self.length = self._input("length", DType.I64, (1,))
-        if rotary.long is not None:
-            beyond = self.op("BinaryOp", self.length, self.const(np.array([rotary.trained])), opType="GREATER")
-            return self.op("Select", beyond, self.const(rotary.long), self.const(rotary.turns))
-        times = self.multiply(self.op("Cast", self.length, dstT="DT_FLOAT"), rotary.stretch / rotary.trained)
-        times = self.add(times, self.const(1.0 - rotary.stretch))
-        more = self.unary("LOG", self.op("BinaryOp", times, self.const(1.0), opType="MAXIMUM"))
-        share = np.arange(len(rotary.turns), dtype=np.float32) / np.float32(max(len(rotary.turns) - 1, 1))
-        slower = self.unary("EXP", self.multiply(more, self.const(-share)))
-        return self.multiply(slower, self.const(rotary.turns))
 
     def rotate(self, x: Value, angles: Angles, size: int, interleaved: bool = False) -> Value:
         """``x [batch, sequence, heads, size]`` with pairs of the first numbers of each head turned (Su et al. 2021,
@@ -288,7 +281,7 @@ class Layers(Arithmetic):
     def _behind(self, slopes: Sequence[float], seen: Value | None, past: Value | None) -> Value:
         """What ALiBi takes off scores, the same number for all keys of a query left out, f32 ``[batch, count, 1,
         total]``; nothing sees padding."""
-        places = self.op("Cast", self.places(past), dstT="DT_FLOAT")
+        places = self.floating(self.places(past))
         taken = self.multiply(places, self.const(np.array(slopes, np.float32).reshape(1, -1, 1, 1)))
         return taken if seen is None else self.op("Select", seen, taken, self.const(np.float32(_UNSEEN)))
 

@@ -51,11 +51,11 @@ class OfficialLayers(Layers):
     def slots(self, kind: str, layer: int, shape: Sequence[int]) -> tuple[Value, Value]:
         raise UnsupportedError(f"recurrent layers of '{self.graph.name}' have no place in the official engine's models")
 
-    def linear(self, x: Value, *names: str, bias: bool | None = None) -> Value:
+    def linear(self, x: Value, *names: str, bias: bool | None = None, order: np.ndarray | None = None) -> Value:
         self._label = "/".join(
             ["", *names[0].removeprefix("model.").split("."), *(n.split(".")[-1] for n in names[1:])]
         )
-        return super().linear(x, *names, bias=bias)
+        return super().linear(x, *names, bias=bias, order=order)
 
     def product(self, x: Value, weight: Array, bias: np.ndarray | None = None) -> Value:
         """A convolution over images of one pixel, which is what the official engine quantises."""

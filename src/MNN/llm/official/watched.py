@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import numpy as np
+
 from MNN.ir.graph import Value
 from MNN.llm.models.layers import Heads, Layers
 from MNN.llm.models.weights import Weights
@@ -23,10 +25,10 @@ class WatchedLayers(Layers):
         self._watched = frozenset(watched)
         self.seen: dict[tuple[str, ...], Value] = {}
 
-    def linear(self, x: Value, *names: str, bias: bool | None = None) -> Value:
+    def linear(self, x: Value, *names: str, bias: bool | None = None, order: np.ndarray | None = None) -> Value:
         if self._watched.intersection(names):
             self.seen[names] = x
-        return super().linear(x, *names, bias=bias)
+        return super().linear(x, *names, bias=bias, order=order)
 
     def attention(self, q: Value, k: Value, v: Value, heads: Heads, layer: int, value_size: int = 0) -> Value:
         return self.attention_at_once(q, k, v, heads, True, value_size)

@@ -41,9 +41,9 @@ class AdaptedLayers(Layers):
         self._parts: list[tuple[Value, int]] = []
         """Matrices of the state, as they follow each other, and how many numbers they have."""
 
-    def linear(self, x: Value, *names: str, bias: bool | None = None) -> Value:
+    def linear(self, x: Value, *names: str, bias: bool | None = None, order: np.ndarray | None = None) -> Value:
         """See :meth:`MNN.llm.models.layers.Layers.linear`; what a token's adapter makes of ``x`` is added."""
-        out = super().linear(x, *names, bias=bias)
+        out = super().linear(x, *names, bias=bias, order=order)
         own = [name for name in names if name in self._modules]
         if not own:
             return out
@@ -53,7 +53,8 @@ class AdaptedLayers(Layers):
         rows = len(own) * self._columns
         small = self.op("MatMul", x, self._part(rows, taken), transposeB=True)
         chosen = self.multiply(small, self.concat([self._mask] * len(own)))
-        return self.add(out, self.op("MatMul", chosen, self._part(sum(given), rows), transposeB=True))
+        more = self.op("MatMul", chosen, self._part(sum(given), rows), transposeB=True)
+        return self.add(out, more if order is None else self.gather(more, self.const(order), axis=2))
 
     def _part(self, rows: int, cols: int) -> Value:
         """A matrix of the state. Which part of it this is, is known at the end."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from MNN.errors import MNNError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
@@ -45,10 +47,11 @@ class TrainedLayers(Layers):
         self.pairs: dict[str, tuple[Value, Value]] = {}
         """``down [rank, in]`` and ``up [out, rank]`` by the names of layers."""
 
-    def linear(self, x: Value, *names: str, bias: bool | None = None) -> Value:
+    def linear(self, x: Value, *names: str, bias: bool | None = None, order: np.ndarray | None = None) -> Value:
         if not any(self._adapter.changes(name) for name in names):
-            return super().linear(x, *names, bias=bias)
-        return self.concat([self._changed(super(TrainedLayers, self).linear(x, n, bias=bias), x, n) for n in names])
+            return super().linear(x, *names, bias=bias, order=order)
+        out = self.concat([self._changed(super(TrainedLayers, self).linear(x, n, bias=bias), x, n) for n in names])
+        return out if order is None else self.gather(out, self.const(order), axis=2)
 
     def _changed(self, y: Value, x: Value, name: str) -> Value:
         if not self._adapter.changes(name):

@@ -14,7 +14,6 @@ from MNN.llm.models.config import Config
 from MNN.llm.models.families import family, translates
 from MNN.llm.models.layers import Heads, Layers
 from MNN.llm.models.rotary import rotary
-from MNN.llm.models.weights import ordered
 
 _NAMES = {
     "hidden_size": "n_embd", "num_hidden_layers": "n_layer", "num_attention_heads": "n_head", "hidden_act":
@@ -58,4 +57,4 @@ def _in_parts(net: Layers, y: Value, name: str, heads: Heads) -> Value:
         raise FormatError(f"'{name}.weight' has {net.height(f'{name}.weight')} rows; expected are {3 * wide}")
     order = np.arange(3 * wide).reshape(_SHARES, 3, -1)
     rows = np.concatenate([order[:, which].reshape(-1) for which in (0, 2, 1)])
-    return net.product(y, ordered(net.weights[f"{name}.weight"], rows))
+    return net.linear(y, name, order=rows)

@@ -18,7 +18,6 @@ from MNN.llm.models.families import KEYS, family, keeps
 from MNN.llm.models.layers import Angles, Heads, Layers
 from MNN.llm.models.mamba import softplus
 from MNN.llm.models.recurrent import CONVOLUTION, MATRIX, convolved, summed_up
-from MNN.llm.models.weights import ordered
 
 _TINY = 1e-6
 """Added to the square of a key's length."""
@@ -122,5 +121,4 @@ def _reordered(net: Layers, y: Value, name: str, rows: np.ndarray) -> Value:
     """A linear layer whose results come in another order."""
     if net.height(f"{name}.weight") != len(rows):
         raise FormatError(f"'{name}.weight' has {net.height(f'{name}.weight')} rows; expected are {len(rows)}")
-    bias = net.weight(f"{name}.bias")[rows] if f"{name}.bias" in net.weights else None
-    return net.product(y, ordered(net.weights[f"{name}.weight"], rows), bias)
+    return net.linear(y, name, order=rows)

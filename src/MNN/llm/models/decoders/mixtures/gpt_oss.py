@@ -11,7 +11,7 @@ from MNN.errors import FormatError
 from MNN.frontends.common.expressions import binary
 from MNN.ir.graph import Graph, Value
 from MNN.ir.quant import QuantizedArray
-from MNN.llm.files.mxfp4 import TURNED
+from MNN.llm.files.quantised.mxfp4 import TURNED
 from MNN.llm.models.blocks import attend, head
 from MNN.llm.models.config import Config
 from MNN.llm.models.experts import Routing, choose, routed, weighted

@@ -41,13 +41,15 @@ class Packing:
         widths = {"gptq": (2, 3, 4, 8), "awq": (4,)}
         if method not in widths:
             raise UnsupportedError(
-                f"{where}: weights quantised by {method!r} cannot be read; GPTQ, AWQ, compressed-tensors, FP8, MXFP4, "
-                "GGUF and plain floats can"
+                f"{where}: weights quantised by {method!r} cannot be read; GPTQ, AWQ, bitsandbytes, HQQ, torchao, "
+                "compressed-tensors, FP8, MXFP4, NVFP4, GGUF and plain floats can"
             )
         if bits not in widths[method] or not isinstance(group, int) or not (group == -1 or group > 0):
             raise UnsupportedError(f"{where}: {method} with {bits} bits in groups of {group} cannot be read")
         if method == "awq" and str(found.get("version", "gemm")).lower() != "gemm":
-            raise UnsupportedError(f"{where}: AWQ of version {found['version']!r} cannot be read, only gemm")
+            raise UnsupportedError(
+                f"{where}: AWQ of version {found['version']!r} cannot be read, only gemm, gemv and gemv_fast"
+            )
         return cls(method, bits, group, method == "gptq" and found.get("checkpoint_format", "gptq") != "gptq_v2")
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from MNN.errors import FormatError, UnsupportedError
 from MNN.ir.quant import QuantizedArray
-from MNN.llm.files.packed import unpack
+from MNN.llm.files.quantised.packed import unpack
 from MNN.llm.files.tensors import Rows, WeightTensor, chosen
 
 Array = np.ndarray[Any, np.dtype[Any]]
