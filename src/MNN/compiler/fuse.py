@@ -269,7 +269,8 @@ class Fuser:
                     source = maker.inputs[0]
                     inner = is_innermost(source.shape, self._orders[source], maker.axes)
                     return maker.axes if inner and self._orders_agree(group, source) else ()
-            current = [m for m in makers if isinstance(m, p.Map)]
+            # maps of several results join no group, so that no reduction behind one is of the same group
+            current = [m for m in makers if isinstance(m, p.Map) and len(m.outputs) == 1]
         return ()
 
     def _orders_agree(self, group: Group, source: Tensor) -> bool:

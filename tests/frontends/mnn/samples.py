@@ -105,6 +105,10 @@ QUANTIZED = [
         "DynamicQuantizeLinear", "DynamicQuantizeLinear", (_noise(3, 5),), {},
         ((DType.U8, None), (DType.F32, ()), (DType.U8, ())),
     ),
+    Sample(
+        "DynamicQuantizeLinear-samples", "DynamicQuantizeLinear", (_noise(2, 3, 4, 4),), {"per_sample": True},
+        ((DType.U8, None), (DType.F32, (2, 1, 1, 1)), (DType.U8, (2, 1, 1, 1))),
+    ),
     Sample("MatMulInteger", "MatMulInteger", (_BYTES, _SIGNED, _ZERO, np.int8(3)), {}, _I32, (1, 2, 3)),
     Sample(
         "QLinearMatMul", "QLinearMatMul",
@@ -112,6 +116,11 @@ QUANTIZED = [
         (1, 2, 3, 4, 5, 6, 7),
     ),
     Sample("ConvInteger", "ConvInteger", (_PIXELS, _FILTER, _ZERO), {"pads": [0, 0, 0, 0]}, _I32, (1, 2)),
+    Sample(
+        "ConvInteger-samples", "ConvInteger",
+        (np.concatenate([_PIXELS, _PIXELS[:, ::-1]]), _FILTER, np.array([3, 200], np.uint8).reshape(2, 1, 1, 1)),
+        {"pads": [1, 1, 0, 2], "strides": [2, 1]}, _I32, (1,),
+    ),
     Sample(
         "QLinearConv", "QLinearConv",
         (_PIXELS, _STEP, _ZERO, _FILTER, abs(_noise(4)), np.zeros(4, np.int8), np.float32(9), _ZERO,

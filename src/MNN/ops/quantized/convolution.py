@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from MNN.errors import ShapeError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
@@ -84,21 +82,25 @@ class _QuantizedConv(Operator):
 def _bordered(
     b: Builder, x: Tensor, zero: Tensor | None, low: Sequence[int], high: Sequence[int]
 ) -> tuple[Tensor, Tensor | None]:
-    """``x`` with borders that hold its zero point, and this number in i32 (None when it is 0)."""
+    """``x`` with borders that hold its zero point, and this number, or that of each sample, in i32 (None when it is
+    0)."""
     if zero is None or (zero.const is not None and not zero.const.any()):
         return b.pad(x, low, high), None
-    if zero.const is not None:
+    if zero.const is not None and zero.const.size == 1:
         number = int(zero.const.reshape(-1)[0])
         return b.pad(x, low, high, number), b.const(number, DType.I32)
-    zero = b.reshape(zero, (1,) * x.rank)
-    padded = b.pad(x, low, high)
-    if padded is not x:
-        spatial = tuple(slice(p, p + n) for p, n in zip(low[2:], x.shape[2:], strict=True))
-        inside = np.zeros(padded.shape[2:], np.uint8)
-        inside[spatial] = 1
-        inside = inside[None, None]
-        within = b.const(inside, DType.U8)
-        padded = b.map(lambda s, a, i, z: s("select", s("ne", i, s.const(0, DType.U8)), a, z), padded, within, zero)
+    one = (1,) * (x.rank - 1)
+    if zero.rank != x.rank:
+        zero = b.reshape(zero, (1, *one))
+    elif zero.shape[0] not in (1, x.shape[0]) or zero.shape[1:] != one:
+        raise ShapeError(f"{b.where}: zero points {list(zero.shape)} are not one for each sample of {list(x.shape)}")
+    padded = x  # what makes it writes between the borders
+    for axis in range(2, x.rank):
+        before, behind = (
+            b.expand(zero, (x.shape[0], *(n if i == axis else d for i, d in enumerate(padded.shape) if i)))
+            for n in (low[axis], high[axis])
+        )
+        padded = b.concat([before, padded, behind], axis)
     return padded, b.cast(zero, DType.I32)
 
 
@@ -108,7 +110,8 @@ def _channel_sums(b: Builder, x: Tensor) -> Tensor:
 
 @register("ConvInteger")
 class ConvInteger(_QuantizedConv):
-    """Convolution of 8-bit integers in i32; inputs ``x, w, x_zero?, w_zero?``."""
+    """Convolution of 8-bit integers in i32; inputs ``x, w, x_zero?, w_zero?``. ``x_zero`` is one number, or one for
+    each sample in a tensor of ``x``'s rank."""
 
     zero_points = {0: 2, 1: 3}
 

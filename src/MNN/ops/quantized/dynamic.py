@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from MNN.errors import ShapeError
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
@@ -18,8 +19,9 @@ _LARGE, _SMALLER = 2.0**60, 2.0**-60
 """Scales from which what a reciprocal is short of may be no normal number, and what makes them smaller."""
 
 
-def dynamic_quantize(b: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """``x`` as u8, and the scale and zero point that make its range (with 0 in it) fit.
+def dynamic_quantize(b: Builder, x: Tensor, per_sample: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    """``x`` as u8, and the scale and zero point that make its range (with 0 in it) fit: numbers, or ``per_sample`` one
+    for each index of the first axis, in tensors that broadcast with ``x``.
 
     The scale of zeros is 1, as in ONNX Runtime, and so is that of numbers so small that their scale is rounded to 0.
     """
@@ -37,9 +39,9 @@ def dynamic_quantize(b: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
     s = BodyBuilder()
     body = s.build(*steps(s, s.arg(x.dtype), s.arg(x.dtype)))
-    ends = [b.reduce(op, x, range(x.rank)) for op in ("min", "max")]
+    ends = [b.reduce(op, x, range(int(per_sample), x.rank)) for op in ("min", "max")]
     scale, zero, *factors = b.emit(p.Map(ends, body=body), *((d, ends[0].shape) for d in body.result_dtypes))
-    numbers = b.reshape(scale, ()), b.reshape(zero, ())
+    numbers = (scale, zero) if per_sample else (b.reshape(scale, ()), b.reshape(zero, ()))
     if not parts:
         return quantize(b, x, *numbers, DType.U8), *numbers
 
@@ -72,9 +74,14 @@ def dynamic_product(b: Builder, x: Tensor, w: Tensor, scales: Tensor) -> Tensor:
 
 @register("DynamicQuantizeLinear")
 class DynamicQuantizeLinear(Operator):
-    """``x`` to u8 with a scale and zero point that make its range (with 0 in it) fit: outputs y, scale, zero point."""
+    """``x`` to u8 with a scale and zero point that make its range (with 0 in it) fit: outputs y, scale, zero point.
+    ``per_sample``: each index of the first axis has its own, which then keep all axes, of size 1 but for the first."""
 
     in_mnn = False
+    attributes = {"per_sample": False}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
-        return dynamic_quantize(b, operand(b, inputs, 0))
+        x, per_sample = operand(b, inputs, 0), self.bool_attr(node, "per_sample")
+        if per_sample and not x.rank:
+            raise ShapeError(f"{b.where}: one number has no samples")
+        return dynamic_quantize(b, x, per_sample)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from tests.frontends.tflite.cases import (
     arranging,
     creating,
+    dynamic,
     elementwise,
     images,
     products,
@@ -17,6 +18,6 @@ from tests.frontends.tflite.cases import (
 from tests.frontends.tflite.cases.draw import FAMILIES, Case, Draw
 
 __all__ = [
-    "FAMILIES", "Case", "Draw", "arranging", "creating", "elementwise", "images", "products", "quantized",
+    "FAMILIES", "Case", "Draw", "arranging", "creating", "dynamic", "elementwise", "images", "products", "quantized",
     "recurrent", "reducing", "stablehlo",
 ]  # fmt: skip

@@ -17,12 +17,14 @@ T = TypeVar("T")
 @dataclass
 class Case:
     """A model and the inputs of its runs, by position. ``tolerance``: of the largest number; integers are exact unless
-    ``steps`` may lie between. ``any_order``: the error is not compared, only sizes (random numbers)."""
+    ``steps`` may lie between. ``ties``: how far a few numbers (1 %) may be apart, whose rounded operands fell to
+    another side. ``drawn``: the error is not compared, only sizes (random numbers)."""
 
     model: Model
     runs: list[list[np.ndarray]]
     tolerance: float = 1e-5
     steps: int = 0
+    ties: float = 0.0
     reference: bool = False
     drawn: bool = False
     note: str = ""

@@ -169,28 +169,3 @@ def images(d: Draw, name: str) -> Case:
         quantization=_q(d, kind, 8.0), padding="SAME", stride_h=2, stride_w=2, version=2,
     )  # fmt: skip
     return d.case(made, steps=1)
-
-
-@family("FULLY_CONNECTED dynamic", "CONV_2D dynamic")
-def dynamic(d: Draw, name: str) -> Case:
-    """Floats times integers of 8 or 4 bits. LiteRT quantises what they are multiplied by, which we do by rows of
-    matrices alone, around zero: the difference is that of its steps."""
-    if name.startswith("CONV"):
-        x = d.input([1, d.int(4, 7), d.int(4, 7), 4])
-        w = d.g.const(
-            d.array([6, 3, 3, 4], "INT8", -127, 127), scale=(0.01 + 0.01 * d.rng.random(6)).astype(np.float32)
-        )
-        given = d.arrays[0].shape
-        made = d.g.made("CONV_2D", [x, w, d.g.const(d.array([6]))], [*given[:3], 6], "FLOAT32", "Conv2DOptions",
-                        stride_h=1, stride_w=1, version=5)  # fmt: skip
-        return d.case(made, tolerance=0.03)
-    rows, inputs, outputs = d.int(1, 4), 2 * d.int(4, 20), d.int(1, 12)
-    bits = d.one([8, 8, 4])
-    most = 127 if bits == 8 else 7
-    values = d.array([outputs, inputs], "INT8", -most, most)
-    scale = ((0.01 + 0.01 * d.rng.random(outputs)) * 127 / most).astype(np.float32)
-    w = d.g.const(values, scale=scale) if bits == 8 else d.g.packed(values, 4, scale=scale)
-    bias = d.g.const(d.array([outputs]))
-    out = d.g.made("FULLY_CONNECTED", [d.input([rows, inputs]), w, bias], [rows, outputs], "FLOAT32",
-                   "FullyConnectedOptions", version=12)  # fmt: skip
-    return d.case(out, tolerance=0.03)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from MNN.frontends.common.dynamic_products import dynamic_bytes
 from MNN.frontends.common.expressions import binary, select
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.contrib.math import MICROSOFT, plus
@@ -117,7 +118,7 @@ def matmul_integer_to_float(ctx: Context, node: OnnxNode) -> Value:
 @onnx_op("DynamicQuantizeMatMul", domain=MICROSOFT)
 def dynamic_quantize_matmul(ctx: Context, node: OnnxNode) -> Value:
     """Inputs A (float), B, scale of B, zero point of B, bias."""
-    x, scale, zero = ctx.emit("DynamicQuantizeLinear", [node.input(0)], 3)
+    x, scale, zero = dynamic_bytes(ctx, node.input(0))
     total = ctx.op("MatMulInteger", x, node.input(1), zero, node.optional(3))
     return _scaled(ctx, total, scale, node.input(2), node.optional(4))
 

@@ -167,10 +167,27 @@ def quantized_convolution(e: Exporter, node: Node) -> str:
     attrs: dict[str, object] = {"strides": strides, "dilations": dilations, "group": e.integer(node, "group") or 1}
     attrs |= padding(mode, pads, x, spans, strides, dilations)
     operands = [e.name(v) for v in node.inputs]
+    zero = None if scaled else e.value(node, 2)
+    if zero is not None and zero.shape is not None and len(zero.shape) > 1:
+        if zero.shape[0] != 1:
+            return _centred_convolution(e, operands, weight, attrs)
+        operands[2] = e.op("Reshape", operands[2], e.const(np.zeros(0, np.int64)))
     zeros = None if scaled else e.numbers(e.value(node, 3))
     if zeros is not None and zeros.size and (zeros == zeros.flat[0]).all():
         operands[3] = e.const(zeros.reshape(-1)[0])  # ONNX Runtime takes one for all channels
     return e.op(node.op, *operands, **attrs)
+
+
+def _centred_convolution(e: Exporter, operands: list[str], weight: Value, attrs: dict[str, object]) -> str:
+    """ONNX's operator has one zero point for all samples: those of each are taken off before a convolution of floats,
+    whose sums are whole numbers."""
+    x, w, zero, *more = operands
+    centred = e.op("Sub", e.cast(x, DType.F32), e.cast(zero, DType.F32))
+    weights = e.cast(w, DType.F32)
+    if more and more[0]:
+        column = e.op("Reshape", e.cast(more[0], DType.F32), e.const([-1, *[1] * (e.rank(weight) - 1)]))
+        weights = e.op("Sub", weights, column)
+    return e.cast(e.op("Conv", centred, weights, **attrs), DType.I32)
 
 
 @exports("QLinearConvTranspose")
@@ -209,4 +226,18 @@ def quantize(e: Exporter, node: Node) -> str:
 
 @exports("DynamicQuantizeLinear")
 def dynamic_quantize(e: Exporter, node: Node) -> list[str]:
-    return e.emit("DynamicQuantizeLinear", [e.input(node, 0)], 3)
+    x = e.required(node, 0)
+    if not e.flag(node, "per_sample"):
+        return e.emit(node.op, [e.name(x)], 3)
+    rank = e.rank(x)
+    if x.shape is not None and x.shape[0] == 1:
+        y, *numbers = e.emit(node.op, [e.name(x)], 3)
+        return [y, *(e.op("Reshape", n, e.const([1] * rank)) for n in numbers)]
+    axes, none, top = e.const(list(range(1, rank))), e.const(0.0, DType.F32), e.const(255.0, DType.F32)
+    low = e.op("Min", e.op("ReduceMin", e.name(x), axes, keepdims=1), none)
+    high = e.op("Max", e.op("ReduceMax", e.name(x), axes, keepdims=1), none)
+    width = e.op("Div", e.op("Sub", high, low), top)
+    scale = e.op("Where", e.op("Equal", width, none), e.const(1.0, DType.F32), width)
+    zero = e.op("Clip", e.op("Round", e.op("Neg", e.op("Div", low, scale))), none, top)
+    steps = e.op("Add", e.op("Round", e.op("Div", e.name(x), scale)), zero)
+    return [e.cast(e.op("Clip", steps, none, top), DType.U8), scale, e.cast(zero, DType.U8)]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from MNN.frontends.common.convolutions import convolution
+from MNN.frontends.common.dynamic_products import dynamic_convolution
 from MNN.frontends.tflite.context import Context
 from MNN.frontends.tflite.node import TfliteNode
 from MNN.frontends.tflite.registry import CUSTOM, tflite_op
@@ -49,32 +50,54 @@ def planar(strides: Sequence[int], dilations: Sequence[int], kernel: Sequence[in
 
 @tflite_op("CONV_2D")
 def conv_2d(ctx: Context, node: TfliteNode) -> Value:
-    x, w, bias = ctx.image(node, 0), filters(ctx, node, 1, (0, 3, 1, 2)), ctx.maybe_real(node, 2)
+    x, bias = ctx.image(node, 0), ctx.maybe_real(node, 2)
+    whole = hybrid(ctx, node, x, (0, 3, 1, 2))
+    w = filters(ctx, node, 1, (0, 3, 1, 2)) if whole is None else whole[0]
     outputs, inputs, *kernel = ctx.static_shape(w) or ()
     channels = x.shape[1] if x.shape is not None else inputs
     group = channels // inputs if isinstance(channels, int) and inputs else 1
     strides, dilations = steps(node, _2D)
-    out = ctx.op(
-        "Convolution", x, w, bias, padMode=pad_mode(node), group=max(group, 1), outputCount=outputs,
-        inputCount=inputs * max(group, 1), **planar(strides, dilations, kernel),
-    )  # fmt: skip
+    attrs = {
+        "padMode": pad_mode(node), "group": max(group, 1), "outputCount": outputs,
+        "inputCount": inputs * max(group, 1), **planar(strides, dilations, kernel),
+    }  # fmt: skip
+    if whole is not None:
+        out = dynamic_convolution(ctx, x, *whole, bias, attrs)
+    else:
+        out = ctx.op("Convolution", x, w, bias, **attrs)
     return ctx.channels_last(ctx.activated(node, out))
+
+
+def hybrid(ctx: Context, node: TfliteNode, x: Value, order: Sequence[int]) -> tuple[Value, np.ndarray] | None:
+    """Constant weights of 8 bits beside floats that are not quantised, with their axes in another order, outputs first,
+    and their scales (dynamic range); None where a product is something else."""
+    q, value = node.quantization(1), node.input(1)
+    data = value.data
+    if q is None or q.block or x.dtype is not DType.F32 or node.quantization(0) is not None:
+        return None
+    if not isinstance(data, np.ndarray) or data.dtype != np.int8 or data.ndim != len(order) or q.zero.any():
+        return None
+    if len(q.scale) > 1 and q.axis != order[0]:
+        return None
+    return ctx.permuted(value, order), q.scale
 
 
 @tflite_op("DEPTHWISE_CONV_2D")
 def depthwise_conv_2d(ctx: Context, node: TfliteNode) -> Value:
     x, bias = ctx.image(node, 0), ctx.maybe_real(node, 2)
-    w = filters(ctx, node, 1, (3, 0, 1, 2))
+    whole = hybrid(ctx, node, x, (3, 0, 1, 2))
+    w = filters(ctx, node, 1, (3, 0, 1, 2)) if whole is None else whole[0]
     outputs, _, *kernel = ctx.static_shape(w) or ()
     channels = x.shape[1] if x.shape is not None else None
     if not isinstance(channels, int) or channels < 1 or outputs % channels:
         raise node.malformed(f"{outputs} filters for {channels} channels")
     strides, dilations = steps(node, _2D)
     op = "ConvolutionDepthwise" if outputs == channels and channels > 1 else "Convolution"
-    out = ctx.op(
-        op, x, w, bias, padMode=pad_mode(node), group=channels, outputCount=outputs, inputCount=channels,
+    attrs = {
+        "padMode": pad_mode(node), "group": channels, "outputCount": outputs, "inputCount": channels,
         **planar(strides, dilations, kernel),
-    )  # fmt: skip
+    }  # fmt: skip
+    out = ctx.op(op, x, w, bias, **attrs) if whole is None else dynamic_convolution(ctx, x, *whole, bias, attrs)
     return ctx.channels_last(ctx.activated(node, out))
 
 

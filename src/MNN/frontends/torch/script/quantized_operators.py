@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import UnsupportedError
+from MNN.frontends.common.dynamic_products import dynamic_bytes
 from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.aten.convolution import conv, conv_transpose
 from MNN.frontends.torch.aten.quantization import dequantized
@@ -187,8 +188,7 @@ def _linear_dynamic(relu: bool) -> Callable[..., Any]:
 
     def handler(ctx: TorchBuilder, x: Any, packed: Any, *more: Any) -> Variable:
         weight, bias = _packed(ctx, packed)[:2]
-        small, scale, zero = ctx.emit("DynamicQuantizeLinear", [_real(ctx, x)], 3)
-        small.dtype, scale.dtype, zero.dtype, scale.shape = DType.U8, DType.F32, DType.U8, ()
+        small, scale, zero = dynamic_bytes(ctx, _real(ctx, x))
         wide = dequantized(ctx, small, scale, zero)
         wide.shape = small.shape
         out = apply(ctx, "linear", [wide, weight, bias], {})

@@ -82,12 +82,12 @@ def dequantize(node: Node) -> list[Node] | None:
 
 def dynamic(node: Node) -> list[Node] | None:
     """Range with 0 in it, its scale and zero point, and the numbers."""
-    x = operand(node, 0)
-    if x is None or x.dtype is not DType.F32 or not _rank(x):
+    x, apart = operand(node, 0), bool(node.attrs.get("per_sample"))
+    if x is None or x.dtype is not DType.F32 or (_rank(x) or 0) < 1 + apart:
         return None
-    s, axes = Steps(node), list(range(_rank(x) or 0))
-    low = s.binary("MINIMUM", s.reduce("MINIMUM", x, axes, keep=False), 0.0)
-    high = s.binary("MAXIMUM", s.reduce("MAXIMUM", x, axes, keep=False), 0.0)
+    s, axes = Steps(node), list(range(int(apart), _rank(x) or 0))
+    low = s.binary("MINIMUM", s.reduce("MINIMUM", x, axes, keep=apart), 0.0)
+    high = s.binary("MAXIMUM", s.reduce("MAXIMUM", x, axes, keep=apart), 0.0)
     scale = s.binary("REALDIV", s.binary("SUB", high, low), 255.0)
     zero = _rounded(s, s.unary("NEG", s.binary("REALDIV", low, scale)), None, DType.U8, 0, None)
     y = _rounded(s, s.binary("REALDIV", x, scale), zero, DType.U8, 0, None)
