@@ -139,3 +139,15 @@ def test_what_cannot_become_another():
     given = F.placeholder([2])
     with pytest.raises(MNNError, match=r"number 0 \(f32\[2\]\) of the shape \[2\] is no constant or parameter"):
         optim.SGD(layer).save_graph("never.mnn", [given], [given], [given])
+
+
+def test_losses_by_whole_numbers():
+    model, x = Net(), F.const(rows(2, 3), [2, 3])
+    made = optim.SGD(model, 0.1)
+    for loss in (F.argmax(model(x), 1), F.cast(model(x), F.int), F.greater(model(x), F.const([0.0], []))):
+        with pytest.raises(MNNError, match="the loss depends on parameters by whole numbers alone"):
+            made.step(F.reduce_sum(F.cast(loss, F.float)))
+    with pytest.raises(MNNError, match=r"the output number 0 \(i32\[2\]\) has no gradient: it holds i32"):
+        made.grad([F.argmax(model(x), 1)], [F.argmax(model(x), 1)], model.parameters)
+    taken = F.gather(model(x), F.cast(F.argmax(F.reduce_sum(model(x), [0])), F.int))
+    assert made.step(F.reduce_sum(taken))  # places by whole numbers, numbers by floats

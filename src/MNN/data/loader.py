@@ -15,6 +15,7 @@ from MNN.errors import MNNError
 from MNN.expr import build
 from MNN.expr.types import data_format
 from MNN.expr.var import Var
+from MNN.formatting import plural
 
 Batch = tuple[list[Var], list[Var]]
 AHEAD = 2
@@ -23,10 +24,10 @@ AHEAD = 2
 
 class DataLoader:
     """Batches of ``batch_size`` samples in order, or, with ``shuffle``, in another order every time that it is reset.
-    The last batch may be smaller. ``num_workers`` threads make batches ahead; numpy and image functions run in them
-    side by side. With ``processes`` they are processes, for datasets of much Python code; the dataset is pickled for
-    them, and the program's own file guarded by ``if __name__ == "__main__"``. ``seed``: the orders are the same every
-    time.
+    The last batch may be smaller; ``drop_last`` leaves it out then. ``num_workers`` threads make batches ahead; numpy
+    and image functions run in them side by side. With ``processes`` they are processes, for datasets of much Python
+    code; the dataset is pickled for them, and the program's own file guarded by ``if __name__ == "__main__"``.
+    ``seed``: the orders are the same every time.
 
     Iterating begins anew; :meth:`next` and :attr:`iter_number` are PyMNN's way.
     """
@@ -39,6 +40,7 @@ class DataLoader:
         num_workers: int = 0,
         seed: int | None = None,
         processes: bool = False,
+        drop_last: bool = False,
     ) -> None:
         if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
             raise MNNError(f"a DataLoader takes a Dataset, found {type(dataset).__name__}")
@@ -59,8 +61,14 @@ class DataLoader:
         self._waiting: deque[tuple[Future[Parts], np.ndarray]] = deque()
         self._order = np.zeros(0, np.int64)
         self._begun = 0
+        self.drop_last = bool(drop_last)
         if not len(dataset):
             raise MNNError("the dataset is empty")
+        if not len(self):
+            raise MNNError(
+                f"the dataset has {plural(len(dataset), 'sample')}, fewer than a batch of {self.batch_size}, and "
+                "drop_last leaves out smaller ones: make batch_size smaller"
+            )
 
     @property
     def size(self) -> int:
@@ -70,16 +78,14 @@ class DataLoader:
     @property
     def iter_number(self) -> int:
         """Batches."""
-        return -(-self.size // self.batch_size)
+        return self.size // self.batch_size if self.drop_last else -(-self.size // self.batch_size)
 
     def __len__(self) -> int:
         return self.iter_number
 
     def reset(self) -> None:
         """Begins anew."""
-        for future, _ in self._waiting:
-            future.cancel()
-        self._waiting.clear()
+        self.stop()
         self.epoch += 1
         self._begun = 0
         self._order = np.arange(self.size)
@@ -87,6 +93,14 @@ class DataLoader:
             self.dataset.begin_pass(self.epoch)
         if self.shuffle:
             np.random.default_rng([self.seed, self.epoch]).shuffle(self._order)
+        self._order = self._order[: len(self) * self.batch_size]
+
+    def stop(self) -> None:
+        """Gives up the batches that are prepared ahead; the next one is the first of another pass."""
+        for future, _ in self._waiting:
+            future.cancel()
+        self._waiting.clear()
+        self._begun = len(self._order)
 
     def next(self) -> Batch:
         """The next batch: inputs, and targets. Behind the last one it begins anew."""

@@ -28,7 +28,7 @@ def check_batch(x: Var) -> None:
     if len(shape) > 1 and math.prod(shape[:1] + shape[2:]) == 1:
         raise ShapeError(
             f"a batch normalisation that is trained takes more than one value for each channel, found {shape}; make "
-            "the batch larger (a DataLoader may leave out the last one), or train(False) the layer"
+            "the batch larger (drop_last=True of a DataLoader leaves out the last one), or train(False) the layer"
         )
 
 

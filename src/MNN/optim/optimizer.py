@@ -25,7 +25,7 @@ from MNN.optim.program import StepProgram
 from MNN.optim.regularization import Regularization_Method
 from MNN.optim.scaling import LossScale
 from MNN.optim.settings import not_negative, share, whole
-from MNN.optim.step_graph import APPLY, AVERAGE, RATE, SCALE, TIME, Method, StepGraph, step_graph
+from MNN.optim.step_graph import APPLY, AVERAGE, RATE, SCALE, TIME, Method, StepGraph, moved, step_graph
 from MNN.runtime.config import Config
 from MNN.runtime.state_memory import Kept, StateMemory
 from MNN.warning import warn
@@ -259,6 +259,11 @@ class Optimizer:
         for name, leaf in named.items():
             values[id(leaf)].name = name
         parameters = {n: values[id(leaf)] for n, leaf in named.items() if n.startswith(PARAMETER)}
+        if not moved(graph, list(parameters.values())):
+            raise MNNError(
+                "the loss depends on parameters by whole numbers alone, as an argmax, a comparison or a cast gives "
+                "them: these have no gradient; compute it from floats"
+            )
         made = step_graph(
             graph, parameters, self.whole_method(), self.accumulate, self.clip_norm, self.clip_value,
             values.get(id(STEP)), self.activation_memory, self.scale is not None, self._watched,

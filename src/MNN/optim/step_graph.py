@@ -144,6 +144,16 @@ def step_graph(
     return found
 
 
+def moved(graph: Graph, parameters: Sequence[Value]) -> bool:
+    """Whether a parameter is reached from the loss, the first output, by floats alone: whole numbers, such as those of
+    an argmax, have no gradient."""
+    reached = {graph.outputs[0]}
+    for node in reversed(graph.nodes):
+        if any(v in reached for v in node.outputs):
+            reached.update(v for v in node.inputs if v is not None and v.dtype is not None and v.dtype.is_float)
+    return any(v in reached for v in parameters)
+
+
 def _number(name: str) -> int:
     """``7`` of ``parameter7``; -1 where a name has no number."""
     digits = name[len(name.rstrip("0123456789")) :]
@@ -179,4 +189,16 @@ def nodes_before(graph: Graph, values: Sequence[Value]) -> list[Node]:
     return kept[::-1]
 
 
-__all__ = ["APPLY", "AVERAGE", "RATE", "SCALE", "TIME", "Method", "Special", "StepGraph", "nodes_before", "step_graph"]
+__all__ = [
+    "APPLY",
+    "AVERAGE",
+    "RATE",
+    "SCALE",
+    "TIME",
+    "Method",
+    "Special",
+    "StepGraph",
+    "moved",
+    "nodes_before",
+    "step_graph",
+]

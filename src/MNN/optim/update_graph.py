@@ -36,6 +36,9 @@ def gradients(outputs: Sequence[Var], diffs: Sequence[Var], parameters: Sequence
             raise MNNError(f"grad() takes lists of Vars, found {name} of {type(given).__name__}")
     if len(outputs) != len(diffs) or not outputs or not parameters:
         raise MNNError(f"{len(outputs)} outputs with {len(diffs)} differences, of {len(parameters)} parameters")
+    for number, v in enumerate(outputs):
+        if not v._kind.is_float:
+            raise MNNError(f"the output {_told(v, number)} has no gradient: it holds {v._kind.value}, not floats")
     with lazily():
         total = sum((reduce_sum(y * d) for y, d in _pairs(outputs, diffs)), start=build.leaf(np.zeros((), np.float32)))
     found = {id(e) for e in in_order([total._expr])}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from MNN.data.dataset import ArrayDataset, Dataset
-from MNN.data.loader import DataLoader
+from MNN.data.loader import Batch, DataLoader
 from MNN.errors import MNNError
 from MNN.expr.var import Var
 from MNN.nn.module import Module, set_parameters
@@ -64,7 +64,7 @@ def fit(
     bf16, parameters and sums in fp32). ``keep_best``: at the end the parameters are those of the epoch with the least
     loss of the validation. ``settings``: what else the numbers depend on, by name (texts, numbers, lists): a checkpoint
     of other settings is refused. Ctrl-C ends it after the step that is under way, writes the checkpoint, and is
-    raised again.
+    raised again; where data fail, the checkpoint is written, too, before the error is raised.
 
     Raises :class:`MNNError` for data that do not fit, a loss that is no number, or one that is infinite or NaN.
     """
@@ -107,7 +107,7 @@ def fit(
             wanted = None if metrics is None else metrics_of(metrics)
             begun, found.begun = found.begun or Begun(), None
             model.train(True)
-            for inputs, targets in loader.rest(begun.batches):
+            for inputs, targets in _batches(loader, begun, save):
                 if schedule is not None:
                     own.learning_rate = not_negative("the schedule's rate", schedule(own.steps))
                 value, predicted = steps.step(inputs, targets)
@@ -118,6 +118,7 @@ def fit(
                 _add(begun, len(predicted), value, told)
                 telling.batch(number, epochs, begun.batches, len(loader), begun.loss / begun.samples)
                 if interruption.came and begun.batches < len(loader):
+                    loader.stop()
                     save(begun)
                     raise KeyboardInterrupt
             means = {name: total / begun.samples for name, total in begun.metrics.items()}
@@ -167,6 +168,17 @@ def _means(model: Module, steps: Steps, loader: DataLoader, wanted: Mapping[str,
     finally:
         model.train(before)
     return {name: s / seen for name, s in sums.items()}
+
+
+def _batches(loader: DataLoader, begun: Begun, save: Callable[[Begun], None]) -> Iterator[Batch]:
+    """The rest of an epoch. What was trained until a batch cannot be had is saved."""
+    try:
+        yield from loader.rest(begun.batches)
+    except MNNError:
+        loader.stop()
+        if begun.batches:
+            save(begun)
+        raise
 
 
 def _add(begun: Begun, count: int, loss: float, metrics: Mapping[str, float]) -> None:
