@@ -1,11 +1,22 @@
 from __future__ import annotations
 
 import os
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from MNN.backends.base.arena import MOST_SHARED, Arena, Room, Scratch, aligned_bytes
+from MNN.backends.base.arena import (
+    LARGE_PAGE,
+    MOST_SHARED,
+    Arena,
+    Room,
+    Scratch,
+    aligned_bytes,
+    in_large_pages,
+    sparse_zeros,
+)
 from MNN.errors import RunError
 
 
@@ -16,6 +27,38 @@ def test_blocks_are_aligned_and_as_long_as_asked() -> None:
             assert block.nbytes == nbytes
             assert nbytes == 0 or block.ctypes.data % alignment == 0
             assert not block.any()
+
+
+def flags(address: int) -> str:
+    """What Linux notes of the memory around an address."""
+    ours = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if found := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
+            ours = int(found[1], 16) <= address < int(found[2], 16)
+        elif ours and line.startswith("VmFlags:"):
+            return line
+    raise AssertionError("nothing is there")
+
+
+def test_zeros_for_large_pages_begin_where_these_do() -> None:
+    for nbytes in (1, LARGE_PAGE // 2 - 1, LARGE_PAGE // 2, LARGE_PAGE - 1, LARGE_PAGE, 5 * LARGE_PAGE + 77):
+        block = sparse_zeros(nbytes)
+        assert block.nbytes == nbytes
+        assert not block.any()
+        assert block.ctypes.data % LARGE_PAGE == 0 or nbytes < LARGE_PAGE // 2
+        block[...] = 1  # all of it may be written to
+
+
+def test_large_pages_hold_what_was_there() -> None:
+    block, rng = sparse_zeros(3 * LARGE_PAGE + 100), np.random.default_rng(0)
+    written = rng.integers(0, 256, block.size - LARGE_PAGE, np.uint8)
+    block[: written.size] = written
+    in_large_pages(block, LARGE_PAGE, 3 * LARGE_PAGE)
+    np.testing.assert_array_equal(block[: written.size], written)
+    assert not block[written.size :].any()
+    if Path("/sys/kernel/mm/transparent_hugepage").exists():
+        wanted = [" hg" in flags(block.ctypes.data + i * LARGE_PAGE) for i in range(4)]
+        assert wanted == [False, True, True, False]
 
 
 def test_views_share_the_block() -> None:

@@ -15,8 +15,9 @@ from MNN.llm.engine.adapters import AdapterBank
 from MNN.llm.engine.decoder import Decoder, Text, common, pieces
 from MNN.llm.engine.embeddings import Table, embedded
 from MNN.llm.engine.features import Features
+from MNN.llm.engine.large_pages import LargePages
 from MNN.llm.engine.marks import MarkForm, Marks, Segment, laid_out
-from MNN.llm.engine.pages import PageList, PagePool
+from MNN.llm.engine.pages import PageList, PagePool, pages_of
 from MNN.llm.engine.spilling import Spilling
 from MNN.llm.engine.variants import Variants
 from MNN.llm.files.adapters import Changes
@@ -99,7 +100,7 @@ class PagedDecoder(Decoder):
         memory.
         """
         super().__init__(session, states, None, switch, None if spilling is None else spilling.zeros)
-        self.spilling = spilling
+        self.spilling, self._large = spilling, LargePages()
         self.max_length = max_length
         self.cache, self.embeddings = cache, embeddings
         caches: dict[str, list[str]] = json.loads(session.card.facts.get("caches", "{}"))
@@ -311,15 +312,17 @@ class PagedDecoder(Decoder):
                 work.text.marks.settle(old)
             found.append(logits[at : at + work.rows])
             at += work.rows
-        if self.spilling is not None:
+        if self.spilling is None:
+            self._large.follow(self.model.state, self._states, self.pools)
+        else:
             self.spilling.follow([[self.model.state.view(name) for name in names] for names in self._states])
-            self.spilling.used(_pages(works))
+            self.spilling.used(pages_of(work.text.lists for work in works))
         return found
 
     def _ask(self, works: Sequence[Work]) -> None:
         """Has what a step reads be read from the disk where it is not in memory."""
         if self.spilling is not None and self.model.state.shapes:
-            self.spilling.ask(_pages(works))
+            self.spilling.ask(pages_of(work.text.lists for work in works))
 
     def _feeds(self, works: Sequence[Work], before: Sequence[int], bank: AdapterBank | None) -> dict[str, Array]:
         """The inputs of the graph for a step, padded to sizes that have plans; of one with the adapters of a
@@ -387,12 +390,6 @@ def _segments(work: Work, old: int) -> list[Segment]:
     """Of a text that goes on from ``old`` tokens, for recurrent layers."""
     marks = work.text.marks
     return [] if marks is None else marks.grow(old, len(work.tokens), work.drafted)
-
-
-def _pages(works: Sequence[Work]) -> list[list[int]]:
-    """The pages of texts in each pool."""
-    lists = zip(*(work.text.lists for work in works), strict=True)
-    return [[page for one in some for page in one.pages[one.gone :]] for some in lists]
 
 
 __all__ = ["MOST_TEXTS", "PagedDecoder", "PagedText", "Work"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from MNN.errors import MNNError
@@ -20,6 +21,8 @@ class PagePool:
         self._what = what
         self._uses = [0] * count
         self._free = list(range(count))[::-1]  # those given back last are taken first: they are in memory
+        self.touched = 0
+        """Pages that were ever taken: the first ones."""
 
     @property
     def free(self) -> int:
@@ -38,6 +41,7 @@ class PagePool:
             raise NoPagesError(f"all {count} {self._what or f'pages of the cache ({count * PAGE} tokens)'} are in use")
         page = self._free.pop()
         self._uses[page] = 1
+        self.touched = max(self.touched, page + 1)
         return page
 
     def share(self, page: int) -> None:
@@ -122,4 +126,9 @@ class PageList:
         return old, new
 
 
-__all__ = ["NoPagesError", "PageList", "PagePool"]
+def pages_of(lists: Iterable[Sequence[PageList]]) -> list[list[int]]:
+    """The pages of texts, each with a list for each pool, in each of these."""
+    return [[page for one in some for page in one.pages[one.gone :]] for some in zip(*lists, strict=True)]
+
+
+__all__ = ["NoPagesError", "PageList", "PagePool", "pages_of"]
