@@ -59,7 +59,7 @@ class Frame:
         index, parts = part
         each = -(-size // (steps * parts))
         start = b.gep(self.k.pointer(name), I8, head * size)
-        place = b.gep(start, I8, (step * parts + index) * each)
+        place = b.gep(start, I8, (step + index * steps) * each)
         for line in range(0, each, _LINE):
             b.prefetch(b.gep(place, I8, line), _SECOND)
 

@@ -163,7 +163,8 @@ class CodedKeys:
             b.store(b.const(I16, 0), b.gep(to, I16, rest.index))
 
     def scores(self, row: Value, rows: int, head: Value, part: tuple[int, int]) -> None:
-        """Products of some queries with all keys of a page, while its values are asked for."""
+        """Products of some queries with all keys of a page, while those of the next one are asked for: a whole page ahead,
+        as lines come from far memory slower than they are multiplied."""
         f, b, spec, lanes = self.f, self.f.b, self.f.spec, self.f.lanes
         half = self.bits == 4
         depth = spec.held // 2 if half else spec.held  # rows of the pool
@@ -176,7 +177,7 @@ class CodedKeys:
             place = b.gep(keys, I16 if self.bits == 16 else I8, first * 2)
 
             def ask(n: Value, column: Value = column.index) -> None:
-                f.ask("values", head, column * times + n, times * columns, part)
+                f.ask("keys", f.after, column * times + n, times * columns, part)
 
             sums = self.pairs.tile(queries, place, 2 * spec.page, depth // 2, wide, depth if half else 0, ask)
             for j in range(wide):
@@ -274,7 +275,7 @@ class CodedValues:
 
     def mix(self, row: Value, rows: int, head: Value, known: Value, part: tuple[int, int]) -> None:
         """Sums of a page's first ``known`` values, weighted with the powers, added to those of the pages before, while
-        the next page's keys are asked for."""
+        those of the next page are asked for."""
         f, b, spec, lanes = self.f, self.f.b, self.f.spec, self.f.lanes
         half = self.bits == 4
         width, element = spec.padded // 2 if half else spec.padded, I16 if self.bits == 16 else I8
@@ -288,7 +289,7 @@ class CodedValues:
             first = column.index * (wide * lanes)
 
             def ask(n: Value, column: Value = column.index) -> None:
-                f.ask("keys", f.after, column * times + n, times * columns, part)
+                f.ask("values", f.after, column * times + n, times * columns, part)
 
             sums = self.pairs.tile(powers, b.gep(values, element, first * 2), 2 * width, pairs, wide, 0, ask)
             for r in range(rows):
