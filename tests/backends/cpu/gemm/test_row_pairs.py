@@ -14,11 +14,9 @@ from MNN.backends.cpu.targets import Target, host_target
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, body_of
 from tests.backends.cpu import util
-from tests.backends.cpu.gemm.test_int8 import ALL
 from tests.backends.cpu.products import test_lane_groups as convolutions
 
 I8, U8, I32, F32 = DType.I8, DType.U8, DType.I32, DType.F32
-TARGETS = [t for t in ALL if pairs_rows(t)]
 SHAPES = [(4, 24, 24), (3, 16, 40), (2, 12, 56), (1, 48, 8), (1, 16, 120), (2, 8, 20), (1, 40, 72), (1, 20, 100)]
 """Groups, and channels in and out of each."""
 
@@ -88,9 +86,12 @@ def _run(target: Target, rng: np.random.Generator, tile: tuple[int, int], out: D
     assert (away > 0).mean() < 1e-2
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
+@pytest.mark.skipif("avx512" not in [t.name for t in util.TARGETS], reason="x86's instructions")
 @pytest.mark.parametrize(("out", "beside"), [(U8, 0), (U8, 3), (I8, 2), (F32, 0)], ids=str)
-def test_tiles(target: Target, out: DType, beside: int) -> None:
+def test_tiles(monkeypatch: pytest.MonkeyPatch, out: DType, beside: int) -> None:
+    monkeypatch.setenv("MNN_TARGET", "avx512,+avx512vnni")
+    target = host_target()
+    assert pairs_rows(target)
     rng = np.random.default_rng([beside, out.size])
     for tile in ((2, 1), (6, 2), (4, 3)):
         _run(target, rng, tile, out, beside)

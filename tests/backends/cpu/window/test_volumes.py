@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from MNN import model
+from MNN.backends.cpu.targets import host_target
+from MNN.backends.cpu.window.byte_rows import has_byte_rows
 from MNN.backends.cpu.window.spec import WindowSpec
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder
+from tests.backends.cpu.products import test_lane_groups as convolutions
 from tests.compiler.checks import check
 
 SEEDS = range(8)
@@ -42,3 +46,19 @@ def test_random_windows(seed: int, op: str, precision: str) -> None:
         several = [k for k in kernel[:-1] if k > 1]
         assert [spec.planes for spec in found] == [len(several) > 1]
         assert all(spec.epilogue is not None for spec in found)
+
+
+def test_volumes_of_bytes() -> None:
+    """Windows of several planes, four rows of bytes at a time where there are enough channels."""
+    rng, used = np.random.default_rng(3), 0
+    for c in (64, 81, 130, 96, 50, 20, 63, 33, 128, 48):
+        kind = "u8" if c != 96 else "i8"
+        made, given, feed = convolutions._model(rng, kind, (c, 1, 1), 3)
+        loaded = model.load(made, cache=False)
+        (found,) = loaded.run(feed).values()
+        away = np.abs(found.astype(int) - convolutions._expected(feed["x"], given))
+        assert away.max() <= 1
+        assert (away > 0).mean() < 1e-3
+        kernels = [command.kernel for p in loaded.plans_used() for command in p.bound.program.commands]
+        used += sum(isinstance(kernel, WindowSpec) and kernel.planes and kernel.fours for kernel in kernels)
+    assert used >= 2 or not has_byte_rows(host_target())

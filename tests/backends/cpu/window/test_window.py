@@ -302,19 +302,22 @@ def requantised(dtype: DType, zero: int, single: bool) -> Body:
     [
         (3, 1, 1, 4, 3, 1, 9, 64), (3, 2, 1, 3, 3, 2, 5, 81), (5, 1, 1, 2, 5, 1, 6, 128), (3, 1, 2, 4, 2, 1, 4, 96),
         (1, 1, 1, 1, 4, 1, 1, 79), (7, 2, 1, 1, 7, 3, 3, 80), (2, 3, 2, 5, 9, 1, 6, 200), (3, 1, 1, 4, 3, 1, 4, 40),
+        (5, 2, 1, 3, 5, 2, 4, 63), (3, 1, 1, 4, 3, 1, 4, 20),
     ],
 )  # fmt: skip
 def test_four_rows_of_bytes(
     monkeypatch: pytest.MonkeyPatch, kw: int, sx: int, dx: int, pixels: int, kh: int, sy: int, ow: int, c: int
 ) -> None:
-    """Groups of 64 channels, the last one reaching back, others behind them; rows that are no multiple of four."""
+    """Groups of 64 channels, the last one reaching back, others behind them; rows that are no multiple of four; a
+    single group that is cut, and too few channels for one."""
     monkeypatch.setenv("MNN_TARGET", "avx512,+avx512vnni")
     target = host_target()
     assert has_byte_rows(target)
     single, dtype = kw == 5, DType.I8 if sy == 2 else DType.U8
     body = requantised(dtype, 0 if kh == 3 else 7, single)
     kinds = ("c",) if single else ("1" if kh == 9 else "c", "c")
-    spec = WindowSpec(DType.U8, DType.I32, dtype, "dot", kw, sx, dx, pixels, body, kinds, fours=True)
+    types, cut = (DType.U8, DType.I32, dtype), 32 < c < 64
+    spec = WindowSpec(*types, "dot", kw, sx, dx, pixels, body, kinds, fours=True, cut=cut)
     found, expected = run(spec, target, 2, kh, sy, 3, ow, c)
     np.testing.assert_array_equal(found, expected)
     assert len(np.unique(found)) > 20

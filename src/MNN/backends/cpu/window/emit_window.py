@@ -13,7 +13,7 @@ from MNN.backends.cpu.products.load_balance import longest, split_evenly
 from MNN.backends.cpu.products.operand_access import channel_result, store_back
 from MNN.backends.cpu.products.packed_bytes import saturated_end
 from MNN.backends.cpu.window.bf16_rows import pack_rows, row_pairs
-from MNN.backends.cpu.window.byte_rows import VECTORS, has_byte_rows, in_groups, pack_byte_rows
+from MNN.backends.cpu.window.byte_rows import CHANNELS, VECTORS, has_byte_rows, in_groups, pack_byte_rows
 from MNN.backends.cpu.window.cost import choose_window, vectors_at_once
 from MNN.backends.cpu.window.spec import WindowSpec
 from MNN.compiler import strides as st
@@ -76,7 +76,7 @@ def emit_depthwise(e: Emitter, group: Group) -> bool:
     if _in_fours(e, prim, data):
         fours = e.pool.get(
             ("depthwise fours", id(data)),
-            lambda: pack_byte_rows(data.reshape(w.shape[0], taps).T.reshape(-1, w.shape[-1], w.shape[0])),
+            lambda: pack_byte_rows(_in_planes(data)),
             (data, w.keep),
         )
     return _emit(e, group, prim, "dot", w.shape[2:], Ref(buffer, 0), pairs, fours)
@@ -120,9 +120,17 @@ def _in_fours(e: Emitter, prim: p.Conv, weights: np.ndarray) -> bool:
         return False
     kernel = w.shape[2:]
     height, width = kernel[_row_axis(kernel)], kernel[-1]
-    if elements(kernel) != height * width or height == 1 or width > _WIDEST_PAIRS:
+    if height == 1 or width > _WIDEST_PAIRS:
         return False
     return bool(weights.min() >= -128 and weights.max() <= 127)
+
+
+def _in_planes(weights: np.ndarray) -> np.ndarray:
+    """Weights ``[C, 1, kernel...]`` as ``[planes, kh, kw, C]``."""
+    kernel, c = weights.shape[2:], weights.shape[0]
+    height, width = kernel[_row_axis(kernel)], kernel[-1]
+    planes: np.ndarray = weights.reshape(c, -1, height, width).transpose(1, 2, 3, 0)
+    return planes
 
 
 @emits(p.Window)
@@ -215,7 +223,8 @@ def _emit(
     kw, sx, dx = full[-1], steps[-1], spread[-1]
     family: tuple[object, ...] = (x.dtype, acc, out.dtype, op, kw, sx, dx, body, tuple(kinds), pairs)
     family += ("planes",) if planes else ()
-    family += ("fours",) if fours is not None else ()
+    cut = fours is not None and c < CHANNELS
+    family += ("fours", cut) if fours is not None else ()
     made, spare = e.pool.kept_choices.made(family), e.spare * lanes * vectors / c
     window = (elements(full[:-1]), kw)
     most, wide = 1 if pairs or fours is not None else room_of(total), room_of(ow)
@@ -223,7 +232,9 @@ def _emit(
     e.pool.kept_choices.make(family, (deep, pixels))
     tile = pixels, body, tuple(kinds), deep
     types_of = x.dtype, acc, out.dtype
-    spec = WindowSpec.of(*types_of, op, kw, sx, dx, *tile, pairs=pairs, fours=fours is not None, planes=bool(planes))
+    spec = WindowSpec.of(
+        *types_of, op, kw, sx, dx, *tile, pairs=pairs, fours=fours is not None, cut=cut, planes=bool(planes)
+    )
     work = ow * c * elements(full)
     per_block = _lines(room_of(total), max(1, LINE_WORK // max(room_of(work) * deep, 1)) * deep, deep, e.threads)
     args: dict[str, int | Ref] = {

@@ -33,8 +33,8 @@ from MNN.ir.scalar import Body
 
 OPS = ("dot", "max", "sum")
 OPERAND_KINDS = ("c", "pc", "1")
-_FOURS = ("dot", DType.U8, DType.I32, 1, False)
-"""Operation, types, lines at a time and planes of windows that are taken four rows at a time."""
+_FOURS = ("dot", DType.U8, DType.I32, 1)
+"""Operation, types and lines at a time of windows that are taken four rows at a time."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,8 @@ class WindowSpec(KernelSpec):
     fours: bool = field(default=False, kw_only=True)
     """Four rows of bytes at a time (:mod:`MNN.backends.cpu.window.byte_rows`), of 64 channels: w, packed for that, is
     the argument ``fours``. The epilogue ends in bytes that packing bounds."""
+    cut: bool = field(default=False, kw_only=True)
+    """With fewer channels than that."""
     planes: bool = field(default=False, kw_only=True)
     """Whether windows have several planes of rows (volumes): ``n_planes``, that lie at the offsets ``planes``, an i32
     table. The weights of a plane follow those of the one before."""
@@ -82,7 +84,8 @@ class WindowSpec(KernelSpec):
             raise ValueError("only single lines of products of bf16 are taken two rows at a time")
         if self.pairs and self.planes:
             raise ValueError("rows of several planes are not taken two at a time")
-        if self.fours and ((self.op, self.dtype, self.acc, self.lines, self.planes) != _FOURS or "pc" in self.operands):
+        whole = (self.op, self.dtype, self.acc, self.lines) == _FOURS and "pc" not in self.operands
+        if (self.fours and not whole) or (self.cut and not self.fours):
             raise ValueError("only single lines of products of unsigned bytes are taken four rows at a time")
         if self.fours and saturated_end(self.epilogue) is None:
             raise ValueError("four rows at a time end in bytes")
@@ -313,12 +316,14 @@ class _Window:
         k, b, spec = self.k, self.b, self.spec
         end = saturated_end(spec.epilogue)
         assert end is not None
-        past = byte_rows.in_groups_of(b, k.slot("c"))
+        past, count = byte_rows.in_groups_of(b, k.slot("c"), spec.cut), k.slot("c")
+        cut = make_tail(b, count, byte_rows.CHANNELS) if spec.cut else None
         with b.loop(0, past, byte_rows.CHANNELS) as group:
-            channel = b.intrinsic("smin", group.index, k.slot("c") - byte_rows.CHANNELS)
-            sums = byte_rows.combine_byte_rows(k, at, self._taps(at, pixels), spec.kw, channel, group.index, pixels)
+            channel = b.const(I64, 0) if spec.cut else b.intrinsic("smin", group.index, count - byte_rows.CHANNELS)
+            taps = self._taps(at, pixels)
+            sums = byte_rows.combine_byte_rows(k, at, taps, spec.kw, channel, group.index, pixels, spec.planes, cut)
             operands = [
-                byte_rows.load_operand(b, self.epilogue, dtype, lines[0], None if kind == "1" else channel)
+                byte_rows.load_operand(b, self.epilogue, dtype, lines[0], None if kind == "1" else channel, cut)
                 for kind, dtype, lines in zip(spec.operands, self.op_dtypes, self.op_lines, strict=True)
             ]
             for pixel, pointer in enumerate(to):
@@ -327,7 +332,7 @@ class _Window:
                     self.epilogue.before(end.value, own[v], [operand[v] for operand in operands], self.lanes)
                     for v in range(byte_rows.VECTORS)
                 ]
-                b.store(packed_in_lanes(b, found, end), b.gep(pointer, self.y_type, channel), align=1)
+                self.epilogue.store(packed_in_lanes(b, found, end), b.gep(pointer, self.y_type, channel), cut)
         return past
 
     def _combine(
