@@ -13,7 +13,7 @@ import pytest
 import MNN.expr as F  # noqa: N812 - as PyMNN's documentation has it
 import MNN.numpy as mp
 from MNN import MNNError
-from MNN.expr.arrays import few
+from MNN.expr.arrays import few, views
 from MNN.expr.fused import loops, reductions
 
 KINDS = (np.float32, np.float64, np.int32, np.int64, np.uint8)
@@ -119,6 +119,56 @@ def _moved(d: Drawn) -> Any:
     return F.transpose(v, [int(i) - v.ndim * int(d.rng.integers(2)) for i in order])
 
 
+def _stacked(d: Drawn) -> Any:
+    shape = d.sizes()
+    parts = [d.var(shape), d.var(shape), d.var(d.sizes() if d.rng.random() < 0.2 else shape)]
+    return F.stack(parts, d.axis(parts[0]))
+
+
+def _pieces(d: Drawn) -> Any:
+    v = d.var()
+    axis = d.axis(v)
+    if d.rng.random() < 0.3:
+        return mp.split(v, int(d.rng.integers(1, 4)), axis)[-1]
+    if d.rng.random() < 0.3:
+        return F.split(v, [int(n) for n in d.rng.integers(0, 4, 2)], axis)[0]
+    return mp.split(v, [int(n) for n in d.rng.integers(-3, 5, 2)], axis)[int(d.rng.integers(3))]
+
+
+def _resized(d: Drawn) -> Any:
+    v = d.var()
+    sizes = [int(n) for n in d.rng.permutation(v.shape)]
+    for place in range(len(sizes)):
+        sizes[place] = int(
+            d.rng.choice([sizes[place], sizes[place], sizes[place], -1, 0, 7], p=[0.3, 0.3, 0.2, 0.1, 0.05, 0.05])
+        )
+    return F.reshape(v, sizes + [1] * int(d.rng.integers(2)))
+
+
+def _spread(d: Drawn) -> Any:
+    v = d.var()
+    sizes = [int(n) if n != 1 else int(d.rng.integers(1, 4)) for n in v.shape]
+    return F.broadcast_to(v, [2] * int(d.rng.integers(2)) + (sizes if d.rng.random() < 0.9 else sizes[1:]))
+
+
+def _all_axes(d: Drawn, v: F.Var) -> Any:
+    return None if d.rng.random() < 0.3 else d.axis(v) if d.rng.random() < 0.6 else (0, -1)
+
+
+def _along(function: Callable[..., Any], *more: Callable[[Drawn], Any]) -> Case:
+    """A function of a Var, whatever ``more`` draws, and axes."""
+
+    def call(d: Drawn) -> Any:
+        v = d.var()
+        return function(v, *(draw(d) for draw in more), _all_axes(d, v))
+
+    return call
+
+
+def _times(d: Drawn) -> int:
+    return int(d.rng.integers(-1, 4))
+
+
 CASES: dict[str, Case] = {
     **{n: (lambda d, n=n: getattr(F, n)(d.var())) for n in UNARY},
     **{n: (lambda d, n=n: getattr(F, n)(*d.pair())) for n in BINARY},
@@ -131,6 +181,14 @@ CASES: dict[str, Case] = {
     "var": lambda d: d.var().var(d.any_axis(), keepdims=d.rng.random() < 0.5),
     "max": lambda d: d.var().max(d.any_axis()),
     "argmin": lambda d: d.var().argmin(d.any_axis()), "prod": lambda d: d.var().prod(d.any_axis(), keepdims=True),
+    "stack": _stacked, "split": _pieces, "reshape": _resized, "broadcast_to": _spread,
+    "flip": _along(mp.flip), "any": _along(mp.any), "all": _along(mp.all), "count_nonzero": _along(mp.count_nonzero),
+    "repeat": _along(lambda v, n, a: mp.repeat(v, n, a if type(a) is int else None), _times),
+    "roll": _along(lambda v, n, a: mp.roll(v, n, a if type(a) is int else None), _times),
+    "tile": lambda d: mp.tile(d.var(), [int(n) for n in d.rng.integers(0, 3, d.rng.integers(1, 4))]),
+    "argsort": _along(lambda v, a: mp.argsort(v, a if type(a) is int else None)),
+    "nonzero": lambda d: (mp.nonzero(d.var()) or [None])[0],
+    "astype": lambda d: d.var().astype(d.var().dtype), "number meets": lambda d: (d.var() * 3 - 2) > d.any_axis(),
     "part": lambda d: d.var()[d.key()], "dot": lambda d: mp.dot(*d.pair()),
 }  # fmt: skip
 
@@ -150,6 +208,7 @@ def test_as_operators(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = [_answer(CASES[name], seed) for seed in range(40)]
     monkeypatch.setattr(few, "FEW", -1)
     monkeypatch.setattr(few, "ALONE", -1)  # every constant has a node
+    monkeypatch.setattr(views, "numbers", lambda _: None)
     for function in set(few.__all__) - TOOLS:
         if callable(getattr(few, function)):
             monkeypatch.setattr(few, function, lambda *_: None)

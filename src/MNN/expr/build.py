@@ -185,7 +185,10 @@ def apply(op: str, *operands: Var | None, layout: data_format | None = None, **a
 
 def cast(x: Var, kind: DType) -> Var:
     """The same numbers in another element type: fractions are cut off, numbers out of range saturate."""
-    return x if x._kind is kind else apply("Cast", x, dstT=data_type(kind))
+    if x._kind is kind:
+        return x
+    found = few.cast(x, kind)
+    return found if found is not None else apply("Cast", x, dstT=data_type(kind))
 
 
 def floats(x: object) -> Var:

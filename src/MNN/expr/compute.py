@@ -118,6 +118,8 @@ def as_array(value: object, what: str = "a value") -> np.ndarray:
 
 def shape_of(value: object, what: str = "shape") -> tuple[int, ...]:
     """Sizes that a user gives as one number, a sequence or an array."""
+    if type(value) in (list, tuple) and all(type(d) is int and d >= 0 for d in value):  # type: ignore[attr-defined]
+        return tuple(value)  # type: ignore[arg-type]
     try:
         dims = tuple(int(d) for d in np.asarray(value).reshape(-1)) if value is not None else ()
     except (TypeError, ValueError) as error:

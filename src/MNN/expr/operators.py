@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
 from MNN.expr import build, indexing, math, products, reducing, shaping
-from MNN.expr.arrays import direct, few, places
+from MNN.expr.arrays import direct, few, places, views
 from MNN.expr.arrays.options import check_sorting, into
 from MNN.expr.node import Expr
 from MNN.expr.types import Axes, ElementType, Index, Ints, VarOrNumber, data_format, dtype, dtype_of
@@ -118,6 +118,8 @@ class _Methods(Var):
         where = 0 if axis is None else shaping.axis_of(v, axis)
         if repeats < 0:
             raise ShapeError(f"repeat(): every element comes 0 times or more, found {repeats}")
+        if type(repeats) is int and (found := views.made(v, lambda a: np.repeat(a, repeats, where))) is not None:
+            return found
         index = build.leaf(np.repeat(np.arange(v.shape[where], dtype=np.int32), int(repeats)))
         return build.apply("GatherV2", v, index, build.number(where, DType.I32))
 
@@ -250,6 +252,8 @@ class _Methods(Var):
         return indexing.result(build.leaf(np.asarray(found, np.int32)))
 
     def nonzero(self) -> tuple[Var, ...]:
+        if (places_ := views.coordinates(self)) is not None:
+            return places_
         found = shaping.where(self)
         return tuple(shaping.reshape(p, [-1]) for p in shaping.split(found, max(self.ndim, 1), 1))
 

@@ -32,6 +32,8 @@ def dot(a: ArrayLike, b: ArrayLike) -> VarOrNumber:
     x, y = to_var(a), to_var(b)
     if not x.ndim or not y.ndim:
         return indexing.result(math.multiply(x, y))
+    if (found := direct.product(x, y, COMPILED_WORK)) is not None:
+        return found
     if y.ndim < 3:
         return indexing.result(_product(x, y))
     length = y.shape[-2]

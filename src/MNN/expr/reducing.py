@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
-from MNN.expr.arrays import few
+from MNN.expr.arrays import few, views
 from MNN.expr.build import apply, apply_all, cast, compare, floats, leaf, number, pair, to_var
 from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.types import NHWC, Axes, Ints
@@ -30,9 +30,11 @@ def axes_of(axis: object) -> list[int]:
 
 def _reduce(operation: str, x: object, axis: object, keepdims: bool) -> Var:
     v = to_var(x)
-    if v._kind in (DType.U8, DType.I8):
-        v = cast(v, DType.I32)  # sums do not fit
     axes = _fitting(v, axis)
+    if v._kind in (DType.U8, DType.I8):
+        if (least := few.reduce(operation, v, axes, bool(keepdims))) is not None:
+            return cast(least, DType.I32)
+        v = cast(v, DType.I32)  # sums do not fit
     found = few.reduce(operation, v, axes, bool(keepdims))
     return found if found is not None else apply("Reduction", v, operation=operation, dim=axes, keepDims=bool(keepdims))
 
@@ -68,8 +70,10 @@ def reduce_prod(x: ArrayLike, axis: Axes = (), keepdims: bool = False) -> Var:
     return _reduce("PROD", x, axis, keepdims)
 
 
-def _truth(operation: str, x: object, axis: object, keepdims: bool) -> Var:
+def _truth(operation: str, x: object, axis: object, keepdims: bool, every: bool) -> Var:
     v = to_var(x)
+    if (at_once := views.truth(v, _fitting(v, axis), bool(keepdims), every)) is not None:
+        return at_once
     if v._kind.is_float:
         v = apply("Cast", apply("BinaryOp", v, number(0, v._kind), opType="NOTEQUAL"), dstT="DT_INT32")
     found = apply("Reduction", v, operation=operation, dim=_fitting(v, axis), keepDims=bool(keepdims))
@@ -78,12 +82,12 @@ def _truth(operation: str, x: object, axis: object, keepdims: bool) -> Var:
 
 def reduce_any(x: ArrayLike, axis: Axes = (), keepdims: bool = False) -> Var:
     """1 where any element over the axes is not 0."""
-    return _truth("ANY", x, axis, keepdims)
+    return _truth("ANY", x, axis, keepdims, False)
 
 
 def reduce_all(x: ArrayLike, axis: Axes = (), keepdims: bool = False) -> Var:
     """1 where no element over the axes is 0."""
-    return _truth("ALL", x, axis, keepdims)
+    return _truth("ALL", x, axis, keepdims, True)
 
 
 def argmax(x: ArrayLike, axis: int = 0) -> Var:
@@ -129,6 +133,8 @@ def sort(x: ArrayLike, axis: int = -1, arg: bool = False, descend: bool = False)
         raise ShapeError(f"axis {axis} is outside of a tensor of shape {v.shape}")
     if not (arg or descend or v._expr.sources or SETTINGS.lazy):  # numbers alone: equals are the same
         return leaf(np.sort(v._array(), axis=int(axis)), v.data_format)
+    if arg and not descend and (order := views.order(v, int(axis))) is not None:
+        return order
     k, where = number(v.shape[axis], DType.I32), number(int(axis), DType.I32)
     found = apply_all("TopKV2", [v, k, where], 2, None, largest=bool(descend), sorted=True)
     if arg:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
-from MNN.expr.arrays import direct, few
+from MNN.expr.arrays import direct, few, views
 from MNN.expr.build import apply, apply_all, floats, ints, leaf, number, to_var
 from MNN.expr.build import cast as _cast
 from MNN.expr.types import (
@@ -61,11 +61,15 @@ def reshape(x: ArrayLike, shape: Ints, original_format: data_format = NCHW) -> V
     ``original_format`` is taken for PyMNN's sake: elements are always read in the order in which ``x`` lists them.
     """
     format_of(original_format)
-    return apply("Reshape", to_var(x), dims=dims_of(shape))
+    v, sizes = to_var(x), dims_of(shape)
+    found = views.resized(v, sizes)
+    return found if found is not None else apply("Reshape", v, dims=sizes)
 
 
 def dims_of(shape: object) -> list[int]:
     """Sizes, axes or positions that a user gives, as a list."""
+    if type(shape) in (list, tuple) and all(type(d) is int for d in shape):  # type: ignore[attr-defined]
+        return list(shape)  # type: ignore[call-overload, no-any-return]
     try:
         return [int(d) for d in np.asarray(shape).reshape(-1)]
     except (TypeError, ValueError) as error:
@@ -109,7 +113,9 @@ def concat(values: Sequence[ArrayLike], axis: int) -> Var:
 
 def stack(values: Sequence[ArrayLike], axis: int = 0) -> Var:
     """Tensors of one shape along a new axis."""
-    return apply("Pack", *_meet(values), axis=int(axis))
+    parts = _meet(values)
+    found = views.stacked(parts, int(axis))
+    return found if found is not None else apply("Pack", *parts, axis=int(axis))
 
 
 def _meet(values: Sequence[object]) -> list[Var]:
@@ -138,6 +144,8 @@ def split(x: ArrayLike, size_splits: Ints, axis: int) -> list[Var]:
         sizes = [v.shape[axis] // count] * count
     else:
         sizes = dims_of(size_splits)
+    if (found := views.pieces(v, sizes, int(axis))) is not None:
+        return found
     return apply_all("Slice", [v, ints(sizes)], len(sizes), v.data_format, axis=int(axis), sourceType="TENSORFLOW")
 
 
@@ -167,12 +175,19 @@ def strided_slice(
 
 def tile(x: ArrayLike, multiples: Ints) -> Var:
     """The tensor repeated along each axis."""
-    return apply("Tile", to_var(x), _operand(multiples))
+    v = to_var(x)
+    times = [] if isinstance(multiples, Var) else dims_of(multiples)
+    fits = len(times) == v.ndim and min(times, default=-1) >= 0
+    found = views.made(v, lambda a: np.tile(a, times)) if fits else None
+    return found if found is not None else apply("Tile", v, _operand(multiples))
 
 
 def broadcast_to(input: ArrayLike, shape: Ints) -> Var:
     """Broadcast to a shape by numpy's rule."""
-    return apply("BroadcastTo", to_var(input), _operand(shape))
+    v = to_var(input)
+    if not isinstance(shape, Var) and (found := views.spread(v, dims_of(shape))) is not None:
+        return found
+    return apply("BroadcastTo", v, _operand(shape))
 
 
 def _operand(values: object) -> Var:
@@ -213,7 +228,9 @@ def reverse(x: ArrayLike, axis: Ints) -> Var:
     """Elements in the opposite order along axes."""
     v = to_var(x)
     if not isinstance(axis, Var):
-        axis = [axis_of(v, a) for a in dims_of(axis)]
+        axis = axes = tuple([axis_of(v, a) for a in dims_of(axis)])
+        if (found := views.seen(v, lambda a: np.flip(a, axes))) is not None:
+            return found
     return apply("Reverse", v, _operand(axis))
 
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import build, indexing, math, reducing, shaping
+from MNN.expr.arrays import views
 from MNN.expr.arrays.options import into
 from MNN.expr.types import Axes, ElementType, VarOrNumber, dtype, dtype_of
 from MNN.expr.var import Var
@@ -213,7 +214,9 @@ def argmin(a: ArrayLike, axis: int | None = None, out: Var | None = None, *, kee
 
 def count_nonzero(a: ArrayLike, axis: Axes = None, keepdims: bool = False) -> VarOrNumber:
     """How many elements are not 0."""
-    return math.not_equal(a, 0).sum(axis, None, keepdims)
+    v = build.to_var(a)
+    found = views.count(v, None if axis is None else reducing.axes_of(axis), builtins.bool(keepdims))
+    return math.not_equal(v, 0).sum(axis, None, keepdims) if found is None else found
 
 
 __all__ = [

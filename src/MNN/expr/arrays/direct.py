@@ -16,6 +16,7 @@ from MNN.expr.arrays import places
 from MNN.expr.arrays.few import (
     ALONE,
     COMPARING,
+    COPIED,
     FEW,
     MISFITS,
     OF_FLOATS,
@@ -43,6 +44,7 @@ _INT, _FLOAT = DType.I32, dtype.float
 _MOST = 1 << 10
 """Numbers of formulas that are kept as arrays."""
 _scalars: dict[float | int, Array] = {}
+_wholes: dict[int, Array] = {}
 _ZERO, _MINUS_ZERO = np.asarray(0.0, np.float32), np.asarray(-0.0, np.float32)
 """Which a dictionary does not tell apart."""
 
@@ -66,6 +68,25 @@ def scalar(number: Any) -> Array | None:
         if len(_scalars) < _MOST:
             _scalars[number] = found
     return found
+
+
+def _whole(number: Any) -> Array | None:
+    """A plain whole number that meets int32, as an array; None for what is none of its range."""
+    if type(number) is not int:
+        return None
+    found = _wholes.get(number)
+    if found is None:
+        if not -(1 << 31) <= number < 1 << 31:
+            return None
+        found = np.asarray(number, np.int32)
+        if len(_wholes) < _MOST:
+            _wholes[number] = found
+    return found
+
+
+def _meeting(number: Any, kind: Any) -> Array | None:
+    """A plain number in the element type that it meets; None where that takes thought."""
+    return scalar(number) if kind is _F32 else _whole(number) if kind is _I32 else None
 
 
 def _made(found: Any, like: Any) -> Var:
@@ -100,7 +121,7 @@ def pairwise(op: str, slow: Pairwise, reverse: bool = False) -> Pairwise:
                 return slow(x, y)
             if kind is not b.dtype or (of_floats and kind is not _F32 and kind is not _F64):
                 return slow(x, y)
-        elif kind is not _F32 or (b := scalar(y)) is None:
+        elif (of_floats and kind is not _F32) or (b := _meeting(y, kind)) is None:
             return slow(x, y)
         try:
             try:
@@ -139,7 +160,7 @@ def comparing(op: str, slow: Pairwise) -> Pairwise:
             b = y._few if x._layout is y._layout else None
             if b is None or a.dtype is not b.dtype:
                 return slow(x, y)
-        elif a.dtype is not _F32 or (b := scalar(y)) is None:
+        elif (b := _meeting(y, a.dtype)) is None:
             return slow(x, y)
         try:
             try:
@@ -329,7 +350,8 @@ def moved(x: Any, order: object) -> Var | None:
     if a is None or SETTINGS.lazy or a.ndim < 2 or not (order is None or type(order) in (list, tuple)):
         return None
     try:
-        return _made(a.transpose(order).copy(), x)
+        found = a.transpose(order)
+        return _made(found if a.size > COPIED else found.copy(), x)
     except MISFITS:
         return None
 

@@ -28,6 +28,8 @@ MANY = 1 << 21
 """Numbers up to which it is asked for extremes, which it finds as fast as the caches give them."""
 _FLOATS = (DType.F32, DType.F64)
 _NUMBERS = (*_FLOATS, DType.I32, DType.I64)
+COPIED = 1 << 12
+"""Numbers up to which a copy costs less than what later functions lose by other strides."""
 MISFITS = (ValueError, IndexError, TypeError)
 
 Array = np.ndarray
@@ -75,7 +77,8 @@ UNARY: dict[str, Function] = {
     "ABS": np.abs, "NEG": np.negative, "SQRT": np.sqrt, "EXP": np.exp, "LOG": np.log, "LOG1P": np.log1p,
     "EXPM1": np.expm1, "SIN": np.sin, "COS": np.cos, "TAN": np.tan, "ASIN": np.arcsin, "ACOS": np.arccos,
     "ATAN": np.arctan, "SINH": np.sinh, "COSH": np.cosh, "TANH": np.tanh, "ASINH": np.arcsinh, "ACOSH": np.arccosh,
-    "ATANH": np.arctanh, "FLOOR": np.floor, "CEIL": np.ceil, "SQUARE": np.square, "RECIPROCAL": _reciprocal,
+    "ATANH": np.arctanh, "FLOOR": np.floor, "CEIL": np.ceil, "SIGN": np.sign, "SQUARE": np.square,
+    "RECIPROCAL": _reciprocal,
 }  # fmt: skip
 OF_NUMBERS: dict[str, Function] = {
     "ADD": np.add, "SUB": np.subtract, "MUL": np.multiply, "MAXIMUM": np.maximum, "MINIMUM": np.minimum,
@@ -83,9 +86,11 @@ OF_NUMBERS: dict[str, Function] = {
 OF_FLOATS: dict[str, Function] = {
     "REALDIV": np.divide, "POW": np.power, "ATAN2": np.arctan2, "SquaredDifference": _squared_difference,
 }  # fmt: skip
-_BINARY = {
+_BINARY: dict[tuple[str, DType], Function] = {
     **{(op, kind): function for op, function in OF_NUMBERS.items() for kind in _NUMBERS},
     **{(op, kind): function for op, function in OF_FLOATS.items() for kind in _FLOATS},
+    ("MAXIMUM", DType.U8): np.maximum,
+    ("MINIMUM", DType.U8): np.minimum,
 }
 COMPARING: dict[str, Function] = {
     "EQUAL": np.equal, "NOTEQUAL": np.not_equal, "GREATER": np.greater, "GREATER_EQUAL": np.greater_equal,
@@ -95,7 +100,7 @@ REDUCING: dict[str, Function] = {
     "SUM": np.add.reduce, "PROD": np.multiply.reduce, "MAXIMUM": np.maximum.reduce, "MINIMUM": np.minimum.reduce,
 }  # fmt: skip
 _EXTREMES = ("MAXIMUM", "MINIMUM")
-_LIGHT = {*OF_NUMBERS, *COMPARING, "REALDIV", "ABS", "NEG", "FLOOR", "CEIL", "SQUARE", "RECIPROCAL"}
+_LIGHT = {*OF_NUMBERS, *COMPARING, "REALDIV", "ABS", "NEG", "SIGN", "FLOOR", "CEIL", "SQUARE", "RECIPROCAL"}
 """What numpy computes as fast as the caches give it numbers."""
 _PLACES = (int, slice)
 
@@ -149,6 +154,27 @@ def unary(op: str, x: Var) -> Var | None:
         return None
     kind = x._kind
     return constant(silently(function, array), kind, x._layout) if kind in _FLOATS else None
+
+
+_HALF = {DType.F32: np.nextafter(np.float32(0.5), np.float32(0)), DType.F64: np.nextafter(0.5, 0.0)}
+"""The largest number below a half: what is added to it to be cut off must not be rounded up."""
+
+
+def rounded(x: Var) -> Var | None:
+    """The nearest whole numbers, halves away from zero, of floats."""
+    array, half = _held(x), _HALF.get(x._kind)
+    if array is None or half is None or array.size > FEW:
+        return None
+    found = np.trunc(np.add(np.copysign(half, array), array))
+    return constant(np.add(found, array.dtype.type(0)), x._kind, x._layout)  # 0 is not below zero
+
+
+def cast(x: Var, kind: DType) -> Var | None:
+    """Numbers in an element type that has them all."""
+    array = _held(x)
+    if array is None or array.size > ALONE or not np.can_cast(array.dtype, kind.numpy):
+        return None
+    return constant(array.astype(kind.numpy), kind, x._layout)
 
 
 def binary(op: str, x: Var, y: Var) -> Var | None:
@@ -223,7 +249,7 @@ def reduce(operation: str, x: Var, axes: Sequence[int], keepdims: bool) -> Var |
     kind = x._kind
     mean = operation == "MEAN"
     function = REDUCING.get("SUM" if mean else operation)
-    if function is None or kind not in (_FLOATS if mean else _NUMBERS):
+    if function is None or (kind not in (_FLOATS if mean else _NUMBERS) and operation not in _EXTREMES):
         return None
     over = None if not axes else tuple(axes)
     try:
@@ -339,7 +365,8 @@ def moved(x: Var, order: Sequence[int]) -> Var | None:
 
 
 __all__ = [
-    "ALONE", "CLIP", "COMPARING", "FEW", "MANY", "MISFITS", "OF_FLOATS", "OF_NUMBERS", "REDUCING", "UNARY", "Array",
-    "binary", "clipped", "compare", "constant", "joined", "limit", "limited", "moved", "part", "position", "product",
-    "reduce", "run", "running_sum", "select", "silently", "spread", "unary", "variance",
+    "ALONE", "CLIP", "COMPARING", "COPIED", "FEW", "MANY", "MISFITS", "OF_FLOATS", "OF_NUMBERS", "REDUCING", "UNARY",
+    "Array", "binary", "cast", "clipped", "compare", "constant", "joined", "limit", "limited", "moved", "part",
+    "position", "product", "reduce", "rounded", "run", "running_sum", "select", "silently", "spread", "unary",
+    "variance",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from MNN.expr.arrays.few import ALONE, CLIP, COMPARING, OF_FLOATS, OF_NUMBERS, UNARY, limit, silently
+from MNN.expr.arrays.few import ALONE, CLIP, COMPARING, COPIED, OF_FLOATS, OF_NUMBERS, UNARY, limit, silently
 from MNN.expr.arrays.native import facts
 from MNN.expr.arrays.native.entries import Loops, prepared
 from MNN.expr.arrays.native.place import Place
@@ -24,6 +24,7 @@ _FUNCTIONS: dict[str, dict[str, Any]] = {
 _SINGLE = {"clipped": CLIP, "product": np.matmul}
 MULTIPLICATIONS = 1 << 20
 """Of a product up to which other threads wait for it."""
+_MOST = {"product": MULTIPLICATIONS, "moved": COPIED}
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 
 
@@ -85,7 +86,7 @@ def install(places: Sequence[Place]) -> dict[Callable[..., Any], Callable[..., A
     found: dict[Callable[..., Any], Callable[..., Any]] = {}
     for place in places:
         loops: Loops = {}
-        most = MULTIPLICATIONS if place.part == "product" else limit(place.op) if place.op else ALONE
+        most = _MOST.get(place.part, limit(place.op) if place.op else ALONE)
         if place.part in _FUNCTIONS or place.part in _SINGLE:
             loops = _loops(place)
             if not loops:

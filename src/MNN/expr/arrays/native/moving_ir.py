@@ -73,7 +73,12 @@ typed:
   %p_none = getelementptr i8, ptr %c, i64 $none
   %none = load ptr, ptr %p_none, align 8
   %unnamed = icmp eq ptr %y, %none
-  %able = and i1 %matrix, %unnamed
+  %size = call i64 @count(ptr %a)
+  %p_limit = getelementptr i8, ptr %e, i64 24
+  %limit = load i64, ptr %p_limit, align 8
+  %small = icmp sle i64 %size, %limit
+  %sized = and i1 %matrix, %small
+  %able = and i1 %sized, %unnamed
   br i1 %able, label %turn, label %slow
 turn:
   %p_transpose = getelementptr i8, ptr %c, i64 $transpose
