@@ -108,6 +108,8 @@ def _compile(
     emitter.spare = _spare_cycles(kept, target)
     emission_cache = EmissionCache(emitter, groups)
     exact = precision.exact_products(kept) if parts else frozenset()
+    if parts:
+        emitter.narrowed = chains.round_joined()
     if parts and not options.open_sizes:
         split_storage = SplitStorage(kept, groups, uses, orders, (*inputs, *outputs), target, options.threads)
         split_storage.choose(groups, chains.groups, exact)

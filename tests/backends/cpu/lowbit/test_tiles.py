@@ -13,7 +13,9 @@ from MNN.backends.base.program import Program, Ref
 from MNN.backends.cpu.loops.map_nest import MapSpec
 from MNN.backends.cpu.lowbit import emit_strips
 from MNN.backends.cpu.lowbit.emit_strips import LANES
-from MNN.backends.cpu.lowbit.strips import StripRowsSpec, StripTilesSpec
+from MNN.backends.cpu.lowbit.layout import layout_of
+from MNN.backends.cpu.lowbit.strips import STRIP, StripRowsSpec, StripTilesSpec, step_bytes
+from MNN.backends.cpu.products.load_balance import longest
 from MNN.backends.cpu.targets.base import host_target
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
@@ -73,9 +75,9 @@ def test_panels_of_every_kind_of_code(
     def build(b: Builder, x: Tensor, more: Tensor, each: Tensor) -> Tensor:
         return b.op("mul", b.op("add", b.op("add", product(b, x, w), b.const(bias)), more), each)
 
-    for block in (None, (32, 3)):
-        if block is not None:
-            monkeypatch.setattr(emit_strips, "_block", lambda target, m, layout, parts, found=block: found)
+    found = emit_strips.cut
+    for block in ({}, {"mb": 32, "chunk": 3}, {"nb": 64, "chunk": 2}):
+        monkeypatch.setattr(emit_strips, "cut", lambda *args, block=block: replace(found(*args), **block))
         program = check(build, x, more, each, tol=TOLERANCE[precision], threads=threads, precision=precision)
         if host_target().lanes(DType.F32) != LANES:
             assert StripTilesSpec not in kernels_of(program)
@@ -141,3 +143,51 @@ def test_other_uses_of_halves(what: str, monkeypatch: pytest.MonkeyPatch) -> Non
     kernels = kernels_of(check(build, x, tol=6e-5))
     assert StripTilesSpec in kernels
     assert MapSpec in kernels
+
+
+@needs_wide_vectors
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("row_bits", [0, 12])
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_joins_halves_is_stored_as_it_is_multiplied(
+    row_bits: int, kept: bool, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In bf16 where nothing but products that round it reads it, which then give the same numbers; not where it is a
+    result, too, or where rows are not rounded."""
+    cheap_tiles(monkeypatch)
+    joining = replace(weight(4, "none", 192, 128, 4), row_bits=row_bits)
+    last = replace(weight(4, "i8", 70, 96, 3), row_bits=row_bits)
+    x = np.random.default_rng(threads).normal(size=(77, 128)).astype(np.float32)
+
+    def build(b: Builder, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        both = product(b, x, joining)
+        gate, up = (b.slice(both, [0, first], [77, 96]) for first in (0, 96))
+        inner = b.op("mul", b.op("tanh", b.op("mul", gate, b.const(np.float32(0.3)))), up)
+        return (product(b, inner, last), inner) if kept else product(b, inner, last)
+
+    program = check(build, x, tol=2e-2 if row_bits else 6e-5, threads=threads)
+    tiles = [c for c in program.commands if isinstance(c.kernel, StripTilesSpec)]
+    rounded = DType.BF16 if row_bits and not kept else DType.F32
+    assert [c.kernel.out for c in tiles if isinstance(c.kernel, StripTilesSpec)] == [rounded, DType.F32]
+    rows = [c.kernel.x for c in program.commands if isinstance(c.kernel, StripRowsSpec)]
+    assert rows == [DType.F32, rounded]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+@pytest.mark.parametrize("sides", [1, 2])
+def test_threads_share_products_evenly(parts: int, sides: int) -> None:
+    """Whatever the sizes: no thread has more than a ninth, or a panel of weights for all rows, beyond its share; and a
+    block's rows and chunk stay in the second-level cache beside two panels."""
+    rng, target = np.random.default_rng(parts + 4 * sides), host_target()
+    for _ in range(60):
+        m, blocks, threads = int(rng.integers(20, 1500)), int(rng.integers(2, 300)), int(rng.choice([1, 2, 3, 4, 8]))
+        n = int(rng.integers(2, 200)) * 32
+        layout = layout_of(target, 32 * blocks, 4, blocks, "none")
+        cut = emit_strips.cut(target, m, n, layout, parts, sides, threads)
+        assert (cut.mb % STRIP, cut.nb % (STRIP // sides)) == (0, 0)
+        assert 0 < cut.chunk <= blocks
+        held = (cut.mb // STRIP + 2) * cut.chunk * step_bytes(parts)
+        assert cut.chunk == 1 or held <= target.l2_bytes
+        strips, panels = -(-m // STRIP), -(-n * sides // STRIP)
+        most = longest(strips, cut.mb // STRIP, panels, cut.nb * sides // STRIP, threads)
+        assert most <= strips * panels / threads * (1 + 1 / 9) + strips * layout.columns // STRIP + panels

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from MNN.backends.cpu.chains.emit_attention import emit_attention, find_attention
-from MNN.backends.cpu.chains.emit_halves import emit_halves, find_halves
+from MNN.backends.cpu.chains.emit_halves import emit_halves, find_halves, round_joined
 from MNN.backends.cpu.chains.emit_separable import emit_separable
 from MNN.backends.cpu.chains.emit_volume import emit_volume
 from MNN.backends.cpu.chains.find_separable import find_separable
@@ -39,7 +39,10 @@ class Chains:
         self.groups: list[Group] = []
         """All that are part of one."""
         self.left_out = open_sizes and not states and bool(find_separable(groups, uses, outputs, target, threads))
-        for halves in find_halves(groups, uses, outputs):
+        joined = find_halves(groups, uses, outputs)
+        self.round_joined = partial(round_joined, joined, uses, outputs, target)
+        """See :func:`~.emit_halves.round_joined`."""
+        for halves in joined:
             self._add((halves.product, halves.joining), partial(emit_halves, found=halves))
         if open_sizes or states:
             return

@@ -69,8 +69,8 @@ class StripTiles(TileStore):
         self.wide = VECTORS * _LANES
         self.record = k.slot("groups") * (4 * self.wide) + block_record(spec.zeros, self.wide).size
         self.steps, self.chunk = k.slot("steps"), k.slot("chunk")
-        self.panel = k.scratch
-        state = b.gep(k.scratch, I8, self.chunk * self.step)
+        self.half = self.chunk * self.step
+        state = b.gep(k.scratch, I8, self.half * 2)
         self.tiles = Tiles(k, target, state)
         self.sums = b.gep(state, I8, state_bytes(target, can.TILE_DOT_BF16))
 
@@ -87,23 +87,32 @@ class StripTiles(TileStore):
             n0, m0 = (block.index - part * n_blocks) * nb, part * mb
             self.m1 = b.intrinsic("smin", m0 + mb, k.slot("m"))
             n1 = b.select(b.icmp("slt", m0, self.m1), b.intrinsic("smin", n0 + nb, n), n0)
+            strips = b.intrinsic("smax", b.udiv(self.m1 - m0 + STRIP - 1, STRIP), b.const(I64, 1))
             with b.loop(0, self.steps, self.chunk) as chunk:
                 self.first, self.past = chunk.index, b.intrinsic("smin", chunk.index + self.chunk, self.steps)
                 self.last = b.icmp("eq", self.past, self.steps)
-                with b.loop(n0, n1, width, carry=[self.sums]) as column:
+                words = (self.past - self.first) * (2 * STEP * self.spec.width // WORD)
+                nothing, other = b.const(I64, 0), b.gep(k.scratch, I8, self.half)
+                self._take_apart(nothing, b.select(b.icmp("slt", n0, n1), words, nothing), n0, k.scratch)
+                with b.loop(n0, n1, width, carry=[self.sums, k.scratch, other]) as column:
                     self.column, self.columns = column.index, n1 - column.index
-                    self._take_apart()
-                    nothing = b.const(I64, 0)
-                    with b.loop(m0, self.m1, STRIP, carry=[nothing, nothing, self.sums]) as row:
+                    place, self.panel, self.coming = column.carried
+                    # The panel behind this one is taken apart beside the products of this one.
+                    wanted = b.select(b.icmp("slt", column.index + width, n1), words, nothing)
+                    pace = b.udiv(wanted + strips - 1, strips)
+                    with b.loop(m0, self.m1, STRIP, carry=[nothing, nothing, self.sums, nothing]) as row:
                         number = b.lshr(row.index - m0, 5)
+                        begin, end, before, done = row.carried
+                        until = b.intrinsic("smin", (number + 1) * pace, wanted)
                         number = b.select(several, number, b.and_(number, 1))
-                        sums = b.gep(column.carried[0], I8, number * SUMS)
-                        self._strip(row.index, sums, *row.carried)
+                        sums = b.gep(place, I8, number * SUMS)
+                        done = self._strip(row.index, sums, begin, end, before, done, until)
                         end = b.intrinsic("smin", row.index + STRIP, self.m1)
-                        row.next(row.index, b.select(self.last, end, row.index), sums)
-                    begin, end, sums = row.results
+                        row.next(row.index, b.select(self.last, end, row.index), sums, done)
+                    begin, end, sums, done = row.results
                     self._finish_rows(begin, end, begin, sums)
-                    column.next(b.gep(column.carried[0], I8, across))
+                    self._take_apart(done, wanted, column.index + width, self.coming)
+                    column.next(b.gep(place, I8, across), self.coming, self.panel)
         return k.finish()
 
     def tile_load(self, r: Value, c: Value, lanes: int) -> Value:
@@ -122,36 +131,38 @@ class StripTiles(TileStore):
             self.tile = b.gep(sums, I8, (row.index - first) * _SUM_LINE)
             self.finish(row.index, [], 1)
 
-    def _take_apart(self) -> None:
-        """The chunk's steps of the panel, as tiles."""
+    def _take_apart(self, first: Value, past: Value, column: Value, to: Value) -> None:
+        """Some words of the chunk's steps of the panel at ``column``, as tiles at ``to``."""
+        with self.b.loop(first, past) as word:
+            self._take_word_apart(word.index, column, to)
+
+    def _take_word_apart(self, word: Value, column: Value, to: Value) -> None:
+        """Words are numbered along the depth, those of both column tiles in turns."""
         k, b, spec = self.k, self.b, self.spec
         groups, numbers = k.slot("groups"), WORD // spec.width
-        low, high = (at * (STEP // numbers) for at in (self.first, self.past))
-        with b.loop(b.udiv(low, groups), b.udiv(high + groups - 1, groups)) as block:
-            before = block.index * groups
-            begin = b.intrinsic("smax", low - before, b.const(I64, 0))
-            end = b.intrinsic("smin", high - before, groups)
-            for j in range(2):
-                column = self.column + (k.slot("n") if spec.halves else _LANES) if j else self.column
-                panel = b.udiv(column, self.wide) * k.slot("blocks") + block.index
-                start, at = b.gep(k.pointer("b"), I8, panel * self.record), b.urem(column, self.wide)
-                record = BlockCode(b, spec.zeros, self.wide, start, at, _LANES)
-                scale, codes = b.mul(record.scale(), 2.0**-SHIFT), record.codes()
-                zero = None if spec.zeros == "none" else record.zero()
-                if zero is not None and spec.zeros == "f32":
-                    zero = b.mul(zero, 2.0**-SHIFT)
-                with b.loop(begin, end) as group:
-                    place = b.gep(codes, I32, group.index * self.wide)
-                    words = b.load(I32.vec(_LANES), place)
-                    asks_ahead(b, self.target, [place])
-                    row = (before + group.index - low) * (numbers // 2)  # of pairs
-                    to = b.gep(self.panel, I8, b.lshr(row, 4) * self.step + b.and_(row, ROWS - 1) * ROW_BYTES)
-                    for u in range(0, numbers, 2):
-                        codes_of = (look_up(b, self.target, spec.width, words, i) for i in (u, u + 1))
-                        even, odd = (self._parts(code, scale, zero) for code in codes_of)
-                        for part in range(spec.parts):
-                            line = (2 * part + j) * TILE_BYTES + u // 2 * ROW_BYTES
-                            b.store(pair(b, even[part], odd[part]), b.gep(to, I8, line))
+        second, along = b.icmp("ne", b.and_(word, 1), 0), b.lshr(word, 1)
+        column = column + b.select(second, k.slot("n") if spec.halves else b.const(I64, _LANES), b.const(I64, 0))
+        group = self.first * (STEP // numbers) + along
+        block = b.udiv(group, groups)
+        panel = b.udiv(column, self.wide) * k.slot("blocks") + block
+        start, at = b.gep(k.pointer("b"), I8, panel * self.record), b.urem(column, self.wide)
+        record = BlockCode(b, spec.zeros, self.wide, start, at, _LANES)
+        scale = b.mul(record.scale(), 2.0**-SHIFT)
+        zero = None if spec.zeros == "none" else record.zero()
+        if zero is not None and spec.zeros == "f32":
+            zero = b.mul(zero, 2.0**-SHIFT)
+        place = b.gep(record.codes(), I32, (group - block * groups) * self.wide)
+        words = b.load(I32.vec(_LANES), place)
+        asks_ahead(b, self.target, [place])
+        row = along * (numbers // 2)  # of pairs
+        to = b.gep(to, I8, b.lshr(row, 4) * self.step + b.and_(row, ROWS - 1) * ROW_BYTES)
+        to = b.gep(to, I8, b.and_(word, 1) * TILE_BYTES)
+        for u in range(0, numbers, 2):
+            codes_of = (look_up(b, self.target, spec.width, words, i) for i in (u, u + 1))
+            even, odd = (self._parts(code, scale, zero) for code in codes_of)
+            for part in range(spec.parts):
+                line = 2 * part * TILE_BYTES + u // 2 * ROW_BYTES
+                b.store(pair(b, even[part], odd[part]), b.gep(to, I8, line))
 
     def _parts(self, code: Value, scale: Value, zero: Value | None) -> list[Value]:
         """The parts of what codes stand for."""
@@ -164,9 +175,12 @@ class StripTiles(TileStore):
             value = b.mul(b.sub(code, zero), scale)
         return parts_of(b, value, self.spec.parts, True)
 
-    def _strip(self, row: Value, sums: Value, begin: Value, end: Value, before: Value) -> None:
+    def _strip(
+        self, row: Value, sums: Value, begin: Value, end: Value, before: Value, word: Value, until: Value
+    ) -> Value:
         """The sums of a chunk, of a strip of rows and the panel; in between the results ``begin <= i < end`` of the
-        strip before, whose sums lie at ``before``."""
+        strip before, whose sums lie at ``before``, and words of the panel behind, from ``word`` on: the last steps have
+        those up to ``until``, as the first ones have results. Gives the number of the next word."""
         k, b, tiles = self.k, self.b, self.tiles
         strip = b.gep(k.pointer("a"), I8, b.udiv(row, STRIP) * self.steps * self.step)
         held = [b.gep(sums, I8, r * ROWS * _SUM_LINE + c * ROW_BYTES) for r, c in _TILES]
@@ -183,17 +197,21 @@ class StripTiles(TileStore):
 
         b.if_else(b.icmp("eq", self.first, 0), zero, load, likely=True)
         whole = b.and_(b.icmp("eq", end - begin, STRIP), b.icmp("sge", self.columns, self.spec.columns))
-        with b.loop(self.first, self.past, carry=[self.panel], guard=False) as step:
-            left, right = b.gep(strip, I8, step.index * self.step), step.carried[0]
+        behind = self.column + self.spec.columns
+        with b.loop(self.first, self.past, carry=[self.panel, word], guard=False) as step:
+            left, (right, word) = b.gep(strip, I8, step.index * self.step), step.carried
             self._products(left, right)
             at = (step.index - self.first) * _AT_ONCE
             beside = functools.partial(self._finish_beside, at, row, whole, begin, before)
             b.if_(b.and_(self.last, b.icmp("slt", at, STRIP)), beside)
-            step.next(b.gep(right, I8, self.step))
+            apart = b.icmp("sge", until - word, self.past - step.index)
+            b.if_(apart, functools.partial(self._take_word_apart, word, behind, self.coming))
+            step.next(b.gep(right, I8, self.step), b.select(apart, word + 1, word))
         for number, place in enumerate(held):
             tiles.store(number, place, _SUM_LINE)
         done = begin + b.intrinsic("smin", (self.past - self.first) * _AT_ONCE, b.const(I64, STRIP))
         self._finish_rows(b.select(whole, done, begin), end, begin, before)
+        return step.results[1]
 
     def _finish_beside(self, at: Value, row: Value, whole: Value, begin: Value, sums: Value) -> None:
         """Some rows of the strip before, from its row ``at`` on, where it is ``whole``. Memory of those of the strip

@@ -82,7 +82,7 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     ways = [Candidate(name, cycles, lambda: _emit(e, prim, product, few, 1 if few else group))]
     row_bits = FEWEST_ROW_BITS if e.precision == "low" else prim.row_bits
     layout, weights = packed(e, prim.inputs[1:], prim.width, k)
-    if _takes_strips(e, product.m, layout, k):
+    if _takes_strips(e.target, product.m, layout, k):
         ways.append(emit_strips.candidate(e, product, layout, weights, row_bits > 0))
     if row_bits or (prim.finite_rows and e.precision == "normal"):
         parts = emit_int8.parts_of(e.target, layout, m, row_bits)
@@ -99,7 +99,7 @@ def emit_halves(e: Emitter, prim: p.CompressedMatMul, out: Tensor, body: Body) -
     if n % emit_strips.LANES or not amx.available(e.target):
         return False
     layout, weights = packed(e, prim.inputs[1:], prim.width, k)
-    if not _takes_strips(e, m, layout, k):
+    if not _takes_strips(e.target, m, layout, k):
         return False
     product = _product(e, prim, out)
     if room_of(m) > most_few(e.target):
@@ -123,9 +123,17 @@ def _product(e: Emitter, prim: p.CompressedMatMul, out: Tensor) -> Product:
     return Product(left, into, Epilogue(), e.grid((), ()), k, n, elements(out.shape[:-1]), 1)
 
 
-def _takes_strips(e: Emitter, m: int, layout: Layout, k: int) -> bool:
+def rounds_to_bf16(target: Target, prim: p.CompressedMatMul) -> bool:
+    """Whether the product is one for matrix units, and takes its left side in bf16."""
+    x, scale = prim.inputs[0], prim.inputs[2].const
+    assert scale is not None
+    layout = layout_of(target, x.shape[-1], prim.width, scale.shape[1], "none")
+    return prim.row_bits > 0 and _takes_strips(target, elements(x.shape[:-1]), layout, x.shape[-1])
+
+
+def _takes_strips(target: Target, m: int, layout: Layout, k: int) -> bool:
     """Whether so many rows are for matrix units."""
-    return (room_of(m) > most_few(e.target) or m > _END_OF_FEW) and emit_strips.possible(e, layout, k)
+    return (room_of(m) > most_few(target) or m > _END_OF_FEW) and emit_strips.possible(target, layout, k)
 
 
 def _check_rows(e: Emitter, product: Product) -> None:
@@ -217,4 +225,4 @@ def few_tile(target: Target, m: int) -> tuple[int, int]:
     return min(range(1, min(room, len(costs)) + 1), key=lambda rows: (cost(rows), -rows)), VECTORS
 
 
-__all__ = ["emit_halves", "few_tile", "most_few", "packed"]
+__all__ = ["emit_halves", "few_tile", "most_few", "packed", "rounds_to_bf16"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass
+
 from MNN.backends.base.candidates import Candidate
 from MNN.backends.base.program import Ref
 from MNN.backends.cpu.amx.emission import emit_amx as amx
@@ -10,7 +13,7 @@ from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.lowbit.layout import Layout
 from MNN.backends.cpu.lowbit.strips import STEP, STRIP, StripRowsSpec, StripTilesSpec, step_bytes
 from MNN.backends.cpu.products.epilogue import SUM
-from MNN.backends.cpu.products.load_balance import split_evenly
+from MNN.backends.cpu.products.load_balance import longest, split_evenly
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
@@ -32,12 +35,14 @@ _MOST_ROWS = 544
 """Of a block: those that a range of up to 512 has room for are one."""
 _SHARES = 4
 """Blocks for each of several threads."""
+_FAR = 13.0
+"""Bytes of rows that a cycle brings from behind the second-level cache."""
 
 
-def possible(e: Emitter, layout: Layout, k: int) -> bool:
+def possible(target: Target, layout: Layout, k: int) -> bool:
     """Whether rows of ``k`` numbers are whole steps, and so are the blocks of the weights, or parts of one."""
     run = layout.groups * layout.steps
-    return k % STEP == 0 and k == layout.blocks * run and amx.available(e.target) and e.target.lanes(DType.F32) == LANES
+    return k % STEP == 0 and k == layout.blocks * run and amx.available(target) and target.lanes(DType.F32) == LANES
 
 
 def candidate(
@@ -46,27 +51,49 @@ def candidate(
     """The product in strips, of one bf16 part where that ``rounds`` enough. ``halves``: what makes a result of the sums
     of two columns (:class:`~.strips.StripTilesSpec`)."""
     parts = 1 if rounds or product.a.dtype is DType.BF16 else _PARTS[e.precision]
-    cycles = _cycles(e.target, product, layout, parts, product.n * (1 if halves is None else 2))
+    cycles = _cycles(e, product, layout, parts, 1 if halves is None else 2)
     name = f"{layout.width}-bit weights, strips of {parts} bf16 part{'s' if parts > 1 else ''}"
     return Candidate(name, cycles, lambda: _emit(e, product, layout, weights, parts, halves))
 
 
-def _cycles(target: Target, product: Product, layout: Layout, parts: int, n: int) -> float:
-    """Of a product with ``n`` columns of weights."""
-    m, steps = room_of(product.m), product.k // STEP
-    strips, panels = -(-m // STRIP), -(-n // STRIP)
-    mb, chunk = _block(target, m, layout, parts)
-    pairs = strips * panels * -(-steps // chunk)
-    cycles = 4 * strips * panels * steps * len(PRODUCTS[parts]) * _DOT + pairs * _PAIR
-    return cycles + -(-m // mb) * panels * steps * STEP * _APART[parts] + m * steps * _BRING[parts]
+@dataclass(frozen=True)
+class Cut:
+    """Rows and columns of a block, steps of a chunk, and cycles that the thread with most of them takes."""
+
+    mb: int
+    nb: int
+    chunk: int
+    cycles: float
 
 
-def _block(target: Target, m: int, layout: Layout, parts: int) -> tuple[int, int]:
-    """Rows of a block, and steps of a chunk: such a part of these rows stays in the second-level cache."""
-    steps = layout.blocks * layout.groups * layout.steps // STEP
-    mb = split_evenly(m, -(-m // _MOST_ROWS), STRIP)
-    most = max(target.l2_bytes * 5 // 8 // ((mb // STRIP + 1) * step_bytes(parts)), 1)
-    return mb, split_evenly(steps, -(-steps // most), 1)
+def _cycles(e: Emitter, product: Product, layout: Layout, parts: int, sides: int) -> float:
+    """Of all threads together; ``sides``: columns of weights for each result."""
+    rows, steps = room_of(product.m), product.k // STEP
+    shares = cut(e.target, rows, product.n, layout, parts, sides, e.threads)
+    return shares.cycles * e.threads + rows * steps * _BRING[parts]
+
+
+@functools.lru_cache(maxsize=256)
+def cut(target: Target, m: int, n: int, layout: Layout, parts: int, sides: int, threads: int) -> Cut:
+    """How threads share ``m`` rows and ``n`` results. Blocks of all rows take no weights apart that others do, too; but
+    where rows do not fit the second-level cache, each block of columns brings all of them once more."""
+    width, steps = STRIP // sides, layout.blocks * layout.groups * layout.steps // STEP
+    strips, panels = -(-m // STRIP), -(-n // width)
+    unit = layout.columns // width
+    fewest, found = -(-m // _MOST_ROWS), []
+    for down in {fewest, max(fewest, threads)}:
+        high = -(-strips // down)
+        most = max(target.l2_bytes * 5 // 8 // ((high + 2) * step_bytes(parts)), 1)
+        chunk = split_evenly(steps, -(-steps // most), 1)
+        chunks = -(-steps // chunk)
+        for across in {1, threads, threads * _SHARES} if threads > 1 else {1}:
+            wide = split_evenly(panels, across, unit)
+            longest_run = longest(strips, high, panels, wide, threads)
+            pair = 4 * steps * len(PRODUCTS[parts]) * _DOT + chunks * _PAIR
+            apart = steps * STEP * _APART[parts] / high  # of a panel, which all strips of a block share
+            again = steps * step_bytes(parts) / _FAR / wide if chunks > 1 else 0.0
+            found.append(Cut(high * STRIP, wide * width, chunk, longest_run * (pair + apart + again)))
+    return min(found, key=lambda c: (c.cycles, c.nb))
 
 
 def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: int, halves: Body | None) -> None:
@@ -81,11 +108,11 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: int
     e.command(StripRowsSpec.of(a.dtype, parts), args, m, max(1, 4096 // product.k))
     behind = (epilogue.body, epilogue.kinds) if halves is None else (halves, (SUM,))
     spec = StripTilesSpec.of(c.dtype, layout.width, layout.zeros, parts, *behind)
-    mb, chunk = _block(e.target, rows, layout, parts)
-    nb = split_evenly(n, 1 if e.threads == 1 else e.threads * _SHARES, layout.columns)
+    shares = cut(e.target, rows, n, layout, parts, 1 if halves is None else 2, e.threads)
+    mb, nb = shares.mb, shares.nb
     args = {
         "a": e.ref(strips, DType.U8), "b": weights, "c": e.ref(c.place, c.dtype), "rows_c": e.offsets(c.table),
-        "m": m, "n": n, "mb": mb, "nb": nb, "steps": steps, "chunk": chunk,
+        "m": m, "n": n, "mb": mb, "nb": nb, "steps": steps, "chunk": shares.chunk,
         "blocks": layout.blocks, "groups": layout.groups,
     }  # fmt: skip
     args |= epilogue.args(e)
@@ -93,4 +120,4 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: int
     e.command(spec, args, -(-m // mb) * -(-n // nb), 1, flops)
 
 
-__all__ = ["LANES", "candidate", "possible"]
+__all__ = ["LANES", "Cut", "candidate", "cut", "possible"]

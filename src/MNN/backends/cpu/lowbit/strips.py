@@ -7,8 +7,9 @@ of 32, each a sequence of steps of 32 numbers; a step is two tiles of every part
     bf16 [strips, steps, parts, 2, 16, 32]
 
 A panel of 32 columns is taken apart to the same sequence in a worker's scratch memory, in pairs of steps' numbers as
-tiles of the right side have them, and multiplied by all strips of the block while it is near. So weights come from
-memory in few bits, and nothing of the size of floats is ever written there.
+tiles of the right side have them, and multiplied by all strips of the block while it is near; the next one is taken
+apart beside these products. So weights come from memory in few bits, and nothing of the size of floats is ever written
+there.
 """
 
 from __future__ import annotations
@@ -133,10 +134,10 @@ class StripTilesSpec(GeneratedSpec):
         return (*STRIPS, *COMPRESSED, *operand_slots(self.operands))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
-        """A chunk of a panel, and sums (and the tile registers where the processor has none)."""
+        """A chunk of two panels, and sums (and the tile registers where the processor has none)."""
         several = args["chunk"] < args["steps"]
         sums = (args["mb"] // STRIP) * (args["nb"] // self.columns) if several else 2
-        return args["chunk"] * step_bytes(self.parts) + sums * SUMS + state_bytes(target, can.TILE_DOT_BF16)
+        return 2 * args["chunk"] * step_bytes(self.parts) + sums * SUMS + state_bytes(target, can.TILE_DOT_BF16)
 
     def arithmetic(self, target: Target) -> str:
         del target
