@@ -6,6 +6,7 @@
     python -m tests.llm.record --compare 20 --family qwen3 --seed 100
 
     python -m tests.llm.record --pairs               # writes tests/llm/recorded_pairs.json anew
+    python -m tests.llm.record --decoders            # writes tests/llm/recorded_vectors.json anew
 
 Needs torch and transformers (5.24 recorded what is there now) beside what this package needs.
 """
@@ -183,6 +184,40 @@ def record_pairs() -> None:
     (HERE / "recorded_pairs.json").write_text(text, encoding="utf-8")
 
 
+BOTH_SIDES: dict[str, dict[str, Any]] = {
+    "gemma3_text": {"use_bidirectional_attention": True, "sliding_window": 8}, "qwen2": {"is_causal": False},
+}  # fmt: skip
+SCORED = ("llama", "gemma2")
+
+
+def of_decoder(family: str, seed: int, more: dict[str, Any], kind: Any) -> dict[str, Any]:
+    """A random decoder without words: its vectors of the last three tokens of texts, or its scores of texts."""
+    values = cases.config(family, seed) | more
+    config = transformers.AutoConfig.for_model(family, **values, attn_implementation="eager")
+    model = kind.from_config(config).eval()
+    shapes = {n: list(t.shape) for n, t in model.state_dict().items()}
+    model.load_state_dict({n: torch.from_numpy(a) for n, a in cases.weights(shapes, seed).items()})
+    found = []
+    with torch.no_grad():
+        for n in LENGTHS:
+            made = model(torch.tensor([cases.tokens(seed, n)]))
+            found.append((made.logits[0] if hasattr(made, "logits") else made.last_hidden_state[0, -3:]).tolist())
+    told = {k: v for k, v in config.to_dict().items() if isinstance(v, (int, float, str, list, dict)) or v is None}
+    return {"config": told | {"model_type": family}, "shapes": shapes, "seed": seed, "found": found}
+
+
+def record_vectors() -> None:
+    """Writes what :func:`of_decoder` gives."""
+    vectors = [
+        of_decoder(family, seed, more, transformers.AutoModel) for family, more in BOTH_SIDES.items() for seed in (0, 1)
+    ]
+    kind = transformers.AutoModelForSequenceClassification
+    scores = [of_decoder(family, 0, {"num_labels": 1, "pad_token_id": 0}, kind) for family in SCORED]
+    text = ",\n".join(f'"{k}": [\n' + ",\n".join(map(json.dumps, v)) + "\n]" for k, v in
+                      (("vectors", vectors), ("scores", scores)))  # fmt: skip
+    (HERE / "recorded_vectors.json").write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
+
+
 def record(families: list[str]) -> None:
     """Writes these families' cases anew; those of others stay."""
     kept = json.loads((HERE / "recorded.json").read_text(encoding="utf-8"))
@@ -233,6 +268,7 @@ if __name__ == "__main__":
     parser.add_argument("--compare", type=int, default=0)
     parser.add_argument("--family", default="")
     parser.add_argument("--pairs", action="store_true")
+    parser.add_argument("--decoders", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     transformers.logging.set_verbosity_error()
@@ -241,5 +277,7 @@ if __name__ == "__main__":
         sys.exit(min(compare(chosen, asked.compare, asked.seed), 1))
     if asked.pairs:
         record_pairs()
+    elif asked.decoders:
+        record_vectors()
     else:
         record(chosen)

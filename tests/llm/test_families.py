@@ -108,7 +108,7 @@ def test_what_is_wrong_is_said(change: dict[str, object], message: str) -> None:
         build({**config, **change}, weights)
 
 
-def test_attention_to_both_sides_is_refused() -> None:
+def test_attention_to_both_sides_writes_nothing() -> None:
     """EmbeddingGemma has Gemma 3's name, and is no decoder."""
     notes = next(n for n in RECORDED if n["config"]["model_type"] == "gemma3_text")
     weights = Arrays(cases.weights(notes["shapes"], notes["seed"]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -11,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from MNN.errors import FormatError, MNNError, UnsupportedError
+from MNN.errors import MNNError
 from MNN.llm.engine.opening import Opened, open_tensors
-from MNN.llm.files.mapped import parse_object, read_json, read_text
+from MNN.llm.files.mapped import read_json
 from MNN.llm.models.families import embeds, usual
+from MNN.llm.pooling import Pooling
 from MNN.llm.text import Tokenizer, load_tokenizer
 from MNN.runtime.config import Config, processors
 from MNN.runtime.session import Session
@@ -22,31 +22,28 @@ from MNN.stateful import StatefulModel
 
 BATCH = 32
 """Texts that are computed at once."""
-_MODES = {"cls": "first", "lasttoken": "last", "mean": "mean"}
-"""What a folder of sentence-transformers says, and ours."""
-_MODE = re.compile(r"pooling_mode_(\w+?)(?:_tokens?)?")
 _PADDED = {"roberta": -1, "xlm-roberta": -1, "camembert": -1, "mpnet": 1}
 """Families whose first places are padding's, as many as this number and one more (-1: the token of padding)."""
-_KINDS = (".Transformer", ".Pooling", ".Normalize")
-"""Ends of the names of their modules."""
 
 
 class Embedder:
-    """A model that makes one vector of a text. ``pooling``: the ``mean`` of its tokens' vectors, the ``first`` or the
-    ``last`` of them; ``normal``: vectors have the length 1."""
+    """A model that makes one vector of a text."""
 
     def __init__(
         self,
         model: Session | StatefulModel,
         tokenizer: Tokenizer,
         longest: int,
-        pooling: str = "mean",
+        pooling: str | Pooling = "mean",
         normal: bool = True,
         prompts: Mapping[str, str] | None = None,
     ) -> None:
-        """``model``: an encoder, or a decoder's vectors. ``prompts``: what texts for a purpose begin with, by name."""
+        """``model``: an encoder, or a decoder's vectors. ``pooling``: the ``mean`` of the tokens' vectors, the
+        ``first`` or the ``last`` of them, of which ``normal`` ones have the length 1; or what else is done with them.
+        ``prompts``: what texts for a purpose begin with, by name."""
         self.model, self.tokenizer, self.longest = model, tokenizer, longest
-        self.pooling, self.normal, self.prompts = pooling, normal, dict(prompts or {})
+        self.pooling = Pooling((pooling,), normal) if isinstance(pooling, str) else pooling
+        self.prompts = dict(prompts or {})
 
     def embed(self, texts: Sequence[str] | str, prompt: str = "") -> np.ndarray:
         """The vectors f32 ``[texts, width]``; of a text alone ``[width]``. What is beyond the longest text is cut off.
@@ -62,8 +59,9 @@ class Embedder:
         before = self.prompts.get(prompt, prompt)
         tokens = [self._cut(ids) for ids in self.tokenizer.encode_batch([before + text for text in texts])]
         vectors: list[np.ndarray] = [_NOTHING] * len(tokens)
+        skipped = self._length(before) if before and not self.pooling.whole else 0
         for part in batches([len(ids) for ids in tokens], "length" in self.model.inputs):
-            for i, vector in zip(part, self._pooled([tokens[i] for i in part]), strict=True):
+            for i, vector in zip(part, self._pooled([tokens[i] for i in part], skipped), strict=True):
                 vectors[i] = vector
         return np.stack(vectors) if vectors else np.zeros((0, 0), np.float32)
 
@@ -72,12 +70,14 @@ class Embedder:
             raise MNNError("a text without tokens has no vector")
         return ids if len(ids) <= self.longest else [*ids[: self.longest - 1], ids[-1]]
 
-    def _pooled(self, rows: Sequence[Sequence[int]]) -> np.ndarray:
+    def _length(self, before: str) -> int:
+        """Tokens that a text begins with, that at its own end left out."""
+        whole, bare = (self.tokenizer.encode_batch([before], add_special_tokens=on)[0] for on in (True, False))
+        return len(whole) - (whole[-1:] != bare[-1:])
+
+    def _pooled(self, rows: Sequence[Sequence[int]], skipped: int) -> np.ndarray:
         vectors = self.vectors(rows)
-        found = np.stack([_pool(self.pooling, vectors[i, -len(row) :]) for i, row in enumerate(rows)])
-        if self.normal:
-            found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
-        return found
+        return self.pooling([vectors[i, -len(row) :] for i, row in enumerate(rows)], skipped)
 
     def vectors(self, rows: Sequence[Sequence[int]]) -> np.ndarray:
         """The vectors of all tokens of texts, f32 ``[texts, longest, width]``: those of a text are the last ones of its
@@ -112,12 +112,12 @@ def load_embedder(
     opened = open_tensors(path)
     config = Config(threads=processors() if threads is None else threads, precision=precision, cache=cache)
     encodes = embeds(opened.config)
-    pooling, normal = _pooling(opened, "mean" if encodes else "last")
+    pooling = Pooling.of(_folder(opened), "mean" if encodes else "last")
     model = opened.encoder(config, bits) if encodes else opened.vectors(config, bits)
     longest = longest_text(opened.config) if encodes else usual(opened.config).longest
     limit = _optional(_folder(opened) / "sentence_bert_config.json").get("max_seq_length")
     longest = min(longest, limit) if isinstance(limit, int) and limit > 0 else longest
-    return Embedder(model, load_tokenizer(opened.path), longest, pooling, normal, _prompts(opened))
+    return Embedder(model, load_tokenizer(opened.path), longest, pooling, prompts=_prompts(opened))
 
 
 def batches(lengths: Sequence[int], apart: bool) -> Iterator[list[int]]:
@@ -152,43 +152,8 @@ def _folder(opened: Opened) -> Path:
     return opened.path if opened.path.is_dir() else opened.path.parent
 
 
-def _pooling(opened: Opened, default: str) -> tuple[str, bool]:
-    """What a folder says of pooling, and whether vectors are normalised. Raises :class:`UnsupportedError` for what is
-    computed in another way, which would give other vectors."""
-    folder = _folder(opened)
-    told = _optional(folder / "1_Pooling" / "config.json")
-    modes = [match[1] for name, on in told.items() if on is True and (match := _MODE.fullmatch(name))]
-    if isinstance(told.get("pooling_mode"), str):
-        modes = [told["pooling_mode"]]
-    if len(modes) > 1 or any(name not in _MODES for name in modes):
-        raise UnsupportedError(f"{folder} pools by {', '.join(modes)}; known is one of {', '.join(_MODES)}")
-    kinds = _modules(folder / "modules.json")
-    other = [kind for kind in kinds if kind not in _KINDS]
-    if other:
-        raise UnsupportedError(
-            f"{folder} ends in a module {other[0][1:81]}; known are {', '.join(kind[1:] for kind in _KINDS)}"
-        )
-    return _MODES[modes[0]] if modes else default, not kinds or ".Normalize" in kinds
-
-
-def _modules(file: Path) -> list[str]:
-    """The kinds of modules that sentence-transformers' folders list. (That folders of some are empty tells nothing:
-    those that were cloned or fetched have no empty ones.)"""
-    if not file.is_file():
-        return []
-    found = parse_object(f'{{"modules": {read_text(file)}}}', str(file))["modules"]
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise FormatError(f"{file} is no list of modules")
-    return ["." + str(one.get("type", "")).rpartition(".")[2] for one in found]
-
-
 def _optional(file: Path) -> Mapping[str, Any]:
     return read_json(file) if file.is_file() else {}
-
-
-def _pool(mode: str, vectors: np.ndarray) -> np.ndarray:
-    found: np.ndarray = vectors.mean(0) if mode == "mean" else vectors[0 if mode == "first" else -1]
-    return found
 
 
 _NOTHING = np.zeros(0, np.float32)

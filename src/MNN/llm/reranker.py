@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import erf, exp, sqrt
+from math import erf, sqrt
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +13,9 @@ import numpy as np
 from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.llm.embedder import batches, longest_text
 from MNN.llm.engine.opening import Opened, open_model
-from MNN.llm.language_model import LanguageModel, load
+from MNN.llm.files.mapped import read_json
+from MNN.llm.judges import INSTRUCTION, Assessor, Judge, classifies
+from MNN.llm.language_model import load
 from MNN.llm.models.families import embeds, usual
 from MNN.llm.models.weights import Array, Weights
 from MNN.llm.text import Tokenizer, load_tokenizer
@@ -48,12 +50,6 @@ _HEADS = (
     _Head("pre_classifier", activation=_relu),  # DistilBERT
     _Head("head.dense", activation=_gelu, norm="head.norm"),  # ModernBERT
 )
-INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query"
-_BEGIN = (
-    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
-    'provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n'
-)
-_END = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
 
 
 @dataclass(frozen=True)
@@ -172,34 +168,6 @@ class CrossEncoder:
         return found
 
 
-class Judge:
-    """A model that writes whether a text answers: the share of "yes" beside "no" (Qwen3-Reranker, arXiv:2506.05176)."""
-
-    def __init__(self, model: LanguageModel) -> None:
-        self._decoder, self.tokenizer = model.decoder, model.tokenizer
-        self.longest = model.max_length
-        self._answers = [self._token(word) for word in ("no", "yes")]
-
-    def _token(self, word: str) -> int:
-        found = self.tokenizer.id_of(word)
-        if found is None:
-            raise FormatError(f"the model cannot judge: its vocabulary lacks the word '{word}'")
-        return found
-
-    def scores(self, query: str, texts: Sequence[str], instruction: str = INSTRUCTION) -> np.ndarray:
-        decoder, tokenizer = self._decoder, self.tokenizer
-        end, found = tokenizer.encode(_END, add_special_tokens=False), []
-        state = decoder.text()
-        for text in texts:  # what they begin with alike, the question included, is computed once
-            told = f"{_BEGIN}<Instruct>: {instruction}\n<Query>: {query}\n<Document>: {text}"
-            tokens = tokenizer.encode(told, add_special_tokens=False)
-            tokens = tokens[: max(self.longest - len(end), 1)]
-            logits = decoder.feed(state, decoder.resume(state, [*tokens, *end]))[-1]
-            no, yes = (float(logits[i]) for i in self._answers)
-            found.append(1 / (1 + exp(min(no - yes, 700.0))))
-        return np.array(found, np.float32)
-
-
 def load_reranker(
     path: str | os.PathLike[str],
     threads: int | None = None,
@@ -208,22 +176,37 @@ def load_reranker(
     cache: bool = True,
 ) -> Reranker:
     """Opens a model that compares texts: a cross-encoder (an encoder of any family with a layer for scores behind it:
-    bge-reranker and its like), or one that writes whether a text answers (Qwen3-Reranker).
+    bge-reranker and its like), a decoder with such a layer (``...ForSequenceClassification``), or one that writes
+    whether a text answers (Qwen3-Reranker).
 
     Arguments are those of :func:`MNN.llm.load`. Raises :class:`MNNError` where there is no such model.
     """
     opened = open_model(path)
-    if not isinstance(opened, Opened) or not embeds(opened.config):
-        return Reranker(Judge(load(path, threads=threads, precision=precision, bits=bits, cache=cache)))
     config = Config(threads=processors() if threads is None else threads, precision=precision, cache=cache)
+    if not isinstance(opened, Opened) or not embeds(opened.config):
+        if isinstance(opened, Opened) and classifies(opened.config):
+            tokenizer, longest = load_tokenizer(opened.path), usual(opened.config).longest
+            vectors = opened.vectors(config, bits)
+            return Reranker(Assessor(vectors, tokenizer, longest, opened.weights(), opened.config))
+        return Reranker(Judge(load(path, threads=threads, precision=precision, bits=bits, cache=cache)))
     return Reranker(_cross_encoder(opened, config, bits))
 
 
 def _cross_encoder(opened: Opened, config: Config, bits: int | None) -> CrossEncoder:
-    pairs = int(opened.config.get("type_vocab_size") or 1) > 1  # type: ignore[call-overload]
-    session = opened.encoder(config, bits, pairs)
+    session = opened.encoder(config, bits, _takes_types(opened))
     longest = longest_text(opened.config)
     return CrossEncoder(session, load_tokenizer(opened.path), longest, opened.weights(), opened.config)
+
+
+def _takes_types(opened: Opened) -> bool:
+    """Whether the model is told which of the two texts a token is of: one that knows kinds is, unless its tokenizer
+    gives none (what transformers calls TokenizersBackend does so only where that is said)."""
+    if int(opened.config.get("type_vocab_size") or 1) < 2:  # type: ignore[call-overload]
+        return False
+    file = (opened.path if opened.path.is_dir() else opened.path.parent) / "tokenizer_config.json"
+    told = read_json(file) if file.is_file() else {}
+    names = told.get("model_input_names")
+    return "token_type_ids" in names if isinstance(names, list) else told.get("tokenizer_class") != "TokenizersBackend"
 
 
 _NONE = np.zeros((), np.float32)

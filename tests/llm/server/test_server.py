@@ -274,7 +274,9 @@ def test_embeddings() -> None:
         np.testing.assert_allclose(plain.data[0].embedding, expected[0], atol=1e-4)
         with pytest.raises(openai.BadRequestError, match="it writes none"):
             client.chat.completions.create(model=NAME, messages=ASK)
-        for wrong in ({"encoding_format": "hex"}, {"dimensions": 3}):
+        short = np.array(client.embeddings.create(model=NAME, input=texts[0], dimensions=48).data[0].embedding)
+        np.testing.assert_allclose(short, expected[0, :48] / np.linalg.norm(expected[0, :48]), atol=1e-4)
+        for wrong in ({"encoding_format": "hex"}, {"dimensions": 385}, {"dimensions": 0}):
             response = httpx.post(f"{url}/v1/embeddings", json={"model": NAME, "input": "a", **wrong})
             assert (response.status_code, response.json()["error"]["param"]) == (400, next(iter(wrong)))
         assert server.metrics.value("mnn_prompt_tokens_total") > 500

@@ -11,6 +11,7 @@ from MNN.errors import UnsupportedError
 from MNN.ir.graph import Graph
 from MNN.llm.models.cache import CacheForm
 from MNN.llm.models.config import Config
+from MNN.llm.models.encoders.both_sides import EncodingLayers
 from MNN.llm.models.layers import Layers
 from MNN.llm.models.weights import Unprefixed, Weights
 
@@ -84,7 +85,7 @@ def families() -> Mapping[str, Build]:
 def embeds(config: Mapping[str, object]) -> bool:
     """Whether a configuration is that of a model that embeds texts, and writes none."""
     kind = config.get("model_type")
-    return kind not in families() and kind in _ENCODERS
+    return kind in _ENCODERS if kind not in families() else _sees_both_sides(config)
 
 
 def compares(config: Mapping[str, object]) -> bool:
@@ -111,7 +112,10 @@ def build_encoder(config: Mapping[str, object], weights: Weights) -> Layers:
 
     Errors are those of :func:`build`.
     """
-    families()
+    if config.get("model_type") in families() and _sees_both_sides(config):
+        bare = "embed_tokens.weight" in weights and "model.embed_tokens.weight" not in weights
+        net = EncodingLayers(Unprefixed(weights) if bare else weights)
+        return _called(config, net, families())
     return _built(config, Layers(weights, padded=True), _ENCODERS, "that embed texts")
 
 
@@ -145,9 +149,23 @@ def _built(config: Mapping[str, object], net: Layers, known: Mapping[str, Build]
         near = difflib.get_close_matches(str(kind), known, _NEAR, 0.5)
         told = f"the nearest known kinds are {', '.join(near)}" if near else f"known are {', '.join(known)}"
         raise UnsupportedError(f"models {what} of the kind {kind!r:.60} are not known; {told}")
-    net.graph.name = kind
+    if known is not _ENCODERS and _sees_both_sides(config):
+        raise UnsupportedError(
+            f"this model of the kind {kind!r} gives texts vectors, by attention to what is before and behind a token, "
+            "and writes none; MNN.llm.load_embedder opens it"
+        )
+    return _called(config, net, known)
+
+
+def _called(config: Mapping[str, object], net: Layers, known: Mapping[str, Build]) -> Layers:
+    net.graph.name = kind = str(config.get("model_type"))
     known[kind](usual(config), net)
     return net
+
+
+def _sees_both_sides(config: Mapping[str, object]) -> bool:
+    """Whether a configuration says that attention is not to what is earlier alone."""
+    return config.get("use_bidirectional_attention") in (True, "all") or config.get("is_causal") is False
 
 
 def usual(config: Mapping[str, object]) -> Config:

@@ -318,7 +318,7 @@ class Layers(Arithmetic):
             out = self._whole_attention(q, k, v, heads, ())[0]
             return self.reshape(self.permute(out, 0, 2, 1, 3), 0, 0, heads.count * (value_size or heads.size))
         q, k, v = (self.permute(t, 0, 2, 1, 3) for t in (q, k, v))
-        attrs = heads.causal if causal else {"scale": heads.scale}
+        attrs = heads.causal if causal else {"scale": heads.scale, "softcap": heads.softcap}
         seen = self.not_padding(None) if mask is None else mask
         out, *_ = self.emit("OnnxAttention", [q, k, v, seen], 3, **attrs)
         return self.reshape(self.permute(out, 0, 2, 1, 3), 0, 0, heads.count * (value_size or heads.size))

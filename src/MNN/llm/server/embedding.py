@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from MNN.llm.server.errors import wrong
 from MNN.llm.server.metrics import Metrics
 from MNN.llm.server.requests import Embedding
 from MNN.llm.text import Tokenizer
@@ -35,6 +36,8 @@ class Embeddings:
         counts = [min(len(ids), self._model.longest) for ids in self._model.tokenizer.encode_batch(asked.texts)]
         with self._lock:
             vectors = self._model.embed(asked.texts)
+        if asked.size is not None:
+            vectors = _shortened(vectors, asked.size)
         tokens = sum(counts)
         self._metrics.add("mnn_prompt_tokens_total", tokens)
         data = [
@@ -43,6 +46,14 @@ class Embeddings:
         ]
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return {"object": "list", "data": data, "model": asked.model, "usage": usage}
+
+
+def _shortened(vectors: np.ndarray[Any, np.dtype[Any]], size: int) -> np.ndarray[Any, np.dtype[Any]]:
+    """The first numbers of vectors, of the length 1 again."""
+    if size > vectors.shape[1]:
+        raise wrong("dimensions", f"the model's vectors have {vectors.shape[1]} numbers, fewer than {size}")
+    first = vectors[:, :size]
+    return np.asarray(first / np.maximum(np.linalg.norm(first, axis=1, keepdims=True), 1e-12))
 
 
 def _form(vector: np.ndarray[Any, np.dtype[Any]], packed: bool) -> str | list[float]:

@@ -59,11 +59,13 @@ class Completion(Asked):
 
 @dataclass(frozen=True)
 class Embedding:
-    """Texts whose vectors are wanted. ``base64``: as the bytes of little-endian floats, not as numbers."""
+    """Texts whose vectors are wanted. ``base64``: as the bytes of little-endian floats, not as numbers; ``size``: their
+    first numbers alone, of the length 1 again (Matryoshka, arXiv:2205.13147)."""
 
     model: str
     texts: list[str]
     base64: bool = False
+    size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,7 @@ def embedding(body: Mapping[str, Any]) -> Embedding:
     form = body.get("encoding_format") or "float"
     if form not in ("float", "base64"):
         raise wrong("encoding_format", "float or base64 is expected")
-    if body.get("dimensions") is not None:
-        raise wrong("dimensions", "vectors have the length that the model gives them")
-    return Embedding(model, found, form == "base64")
+    return Embedding(model, found, form == "base64", fields.whole(body, "dimensions", 1, 1 << 20))
 
 
 def chat(body: Mapping[str, Any]) -> Chat:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import replace
 from math import sqrt
 
-from MNN.errors import UnsupportedError
 from MNN.ir.graph import Graph, Value
 from MNN.llm.models.blocks import attend, head
 from MNN.llm.models.config import Config
@@ -17,16 +16,13 @@ from MNN.llm.models.layers import Layers
 @family("gemma", "gemma2", "gemma3", "gemma3_text")
 def gemma(config: Config, net: Layers) -> Graph:
     first, third = config.family == "gemma", config.family.startswith("gemma3")
-    if config.flag("use_bidirectional_attention"):
-        raise UnsupportedError(
-            f"this model of the kind '{config.family}' embeds texts by attention to what is before and behind a token "
-            "(use_bidirectional_attention), which is not known"
-        )
     heads = config.heads(softcap=0.0 if first else config.number("attn_logit_softcapping", 0.0))
     if not first:
         heads = replace(heads, scale=config.positive("query_pre_attn_scalar", heads.size) ** -0.5)
     period = int(config.number("sliding_window_pattern", 6)) if third else 2
     windows = [0] * config.layers if first else config.windows(lambda i: (i + 1) % period != 0)
+    if config.flag("use_bidirectional_attention"):  # half of the window on each side
+        windows = [max(window // 2, 1) if window else 0 for window in windows]
     everywhere = net.angles(config.rotary(heads.size, "full_attention", 1e6 if third else 1e4))
     local = net.angles(config.local(heads.size)) if third else everywhere
     # what the first one's configurations call gelu was always its approximation
