@@ -109,3 +109,29 @@ def joined_lists(rng: np.random.Generator, op: str) -> Case:
         return tf.raw_ops.TensorListStack(input_handle=both, element_shape=[3], element_dtype=tf.float32)
 
     return run, [floats(rng, [int(n), 3]) for n in rng.integers(1, 5, 2)]
+
+
+@family(
+    "StatelessRandomUniform", "StatelessRandomNormal", "StatelessRandomUniformInt", "StatelessRandomUniformFullInt",
+    "StatelessRandomUniformV2", "StatelessRandomNormalV2", "StatelessRandomUniformIntV2",
+    "StatelessRandomUniformFullIntV2",
+)  # fmt: skip
+def of_seeds(rng: np.random.Generator, op: str) -> Case:
+    """All element types; seeds that are an input of the graph."""
+    sizes = held(shape(rng), np.int32)
+    kinds = (tf.int32, tf.int64) if "Int" in op else (tf.float32, tf.float32, tf.float64, tf.float16)
+    if "FullInt" in op:
+        kinds = (*kinds, tf.uint32, tf.uint64)
+    kind = kinds[int(rng.integers(len(kinds)))]
+    attrs: dict[str, Any] = {"dtype": kind}
+    if op.removesuffix("V2").endswith("UniformInt"):
+        low, high = sorted(int(v) for v in rng.integers(-1000, 1000, 2))
+        attrs = {"minval": tf.constant(low, kind), "maxval": tf.constant(high + 1, kind)}
+
+    def run(seed: Any) -> Any:
+        if not op.endswith("V2"):
+            return call(op, shape=sizes, seed=seed, **attrs)
+        key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=seed)
+        return [call(op, shape=sizes, key=key, counter=counter, alg=1, **attrs), key, counter]
+
+    return run, [np.asarray(rng.integers(-(2**40), 2**40, 2))]

@@ -39,5 +39,7 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
     "SparseToDense": ("dense",),
     "LogMatrixDeterminant": ("sign", "log_abs_determinant"),
     "Lu": ("lu", "p"),
+    "StatelessRandomGetKeyCounter": ("key", "counter"),
+    "StatelessRandomGetKeyCounterAlg": ("key", "counter", "alg"),
     "BoostedTreesBucketize": ("buckets",),
 }

@@ -1,4 +1,4 @@
-"""Random numbers."""
+"""Random numbers whose seeds are attributes: of the same distribution, not the same numbers."""
 
 from __future__ import annotations
 
