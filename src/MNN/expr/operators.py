@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -114,7 +116,7 @@ class _Methods(Var):
         return shaping.transpose(self, _swapped(self.ndim, axis1, axis2))
 
     def repeat(self, repeats: int, axis: int | None = None) -> Var:
-        v = self.ravel() if axis is None else build.to_var(self)
+        v = self.ravel() if axis is None else reducing.with_axis(self, axis)
         where = 0 if axis is None else shaping.axis_of(v, axis)
         if repeats < 0:
             raise ShapeError(f"repeat(): every element comes 0 times or more, found {repeats}")
@@ -287,7 +289,12 @@ def _swapped(rank: int, a: int, b: int) -> list[int]:
 def _bound(value: ArrayLike, like: Var) -> ArrayLike:
     if not isinstance(value, (int, float, np.number)):
         return value
-    return build.to_var(float(value), like) if like._kind is DType.F32 else build.cast(build.to_var(value), like._kind)
+    if like._kind is DType.F32:
+        return build.to_var(float(value), like)
+    if like._kind.is_int:  # beyond which there are no numbers to be limited
+        ends: Any = np.iinfo(like._kind.numpy)
+        value = min(max(value, ends.min), ends.max)
+    return build.cast(build.to_var(value), like._kind)
 
 
 def _something(x: Var, axis: object) -> None:

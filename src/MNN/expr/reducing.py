@@ -90,16 +90,21 @@ def reduce_all(x: ArrayLike, axis: Axes = (), keepdims: bool = False) -> Var:
     return _truth("ALL", x, axis, keepdims, True)
 
 
+def with_axis(v: Var, axis: object) -> Var:
+    """A tensor without axes as one of a single element where its only axis is named, as numpy has it."""
+    return v.ravel() if not v.ndim and type(axis) is int and axis in (0, -1) else v
+
+
 def argmax(x: ArrayLike, axis: int = 0) -> Var:
     """Where the largest element along an axis is; the first of equals."""
-    v = to_var(x)
+    v = with_axis(to_var(x), axis)
     found = few.position(v, int(axis), True)
     return found if found is not None else apply("ArgMax", v, axis=int(axis))
 
 
 def argmin(x: ArrayLike, axis: int = 0) -> Var:
     """Where the smallest element along an axis is; the first of equals."""
-    v = to_var(x)
+    v = with_axis(to_var(x), axis)
     found = few.position(v, int(axis), False)
     return found if found is not None else apply("ArgMin", v, axis=int(axis))
 
@@ -119,6 +124,7 @@ def _running(
 ) -> Var:
     if axis is None:
         x, axis = x.ravel(), 0
+    x = with_axis(x, axis)
     places = axes_of(axis)
     if len(places) != 1 or not -x.ndim <= places[0] < x.ndim:
         raise ShapeError(f"axis {axis} is none of a tensor of shape {x.shape}")
@@ -128,7 +134,7 @@ def _running(
 
 def sort(x: ArrayLike, axis: int = -1, arg: bool = False, descend: bool = False) -> Var:
     """The elements along an axis in order, or with ``arg`` their positions; equals keep their order."""
-    v = to_var(x)
+    v = with_axis(to_var(x), axis) if arg else to_var(x)
     if not -v.ndim <= int(axis) < v.ndim:
         raise ShapeError(f"axis {axis} is outside of a tensor of shape {v.shape}")
     if not (arg or descend or v._expr.sources or SETTINGS.lazy):  # numbers alone: equals are the same
