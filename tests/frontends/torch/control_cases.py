@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.map import map as mapped
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
@@ -55,6 +56,35 @@ def chunks(x: Tensor) -> Any:
     return a + 1, torch.cat([b, c * 2], 1), x.mT.chunk(2)[1] * 3
 
 
+def gated(a: Tensor, x: Tensor) -> Any:
+    """A linear recurrence, and running maxima from the end."""
+    state = associative_scan(lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), (a, x), 1, combine_mode="generic")
+    return state[1], associative_scan(torch.maximum, x, 2, reverse=True, combine_mode="generic")
+
+
+def masks(x: Tensor, seen: Tensor) -> Any:
+    """As transformers makes masks: functions of numbers, over heads, texts, queries and keys."""
+    places, batch = torch.arange(x.shape[1]), torch.arange(x.shape[0])
+
+    def visible(b: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return (q >= k) & (q - k < 4) & torch.ops.aten.index.Tensor(seen, [b, k]) | (q == k).any()
+
+    found = visible
+    for axes in ((None, None, 0), (None, 0, None), (0, None, None)):
+        found = torch.vmap(found, in_dims=axes)
+    mask = found(batch, places, places)
+    return mask, x.masked_fill(~mask.any(-1, keepdim=True), 0.0)
+
+
+def mapped_rows(x: Tensor, y: Tensor) -> Any:
+    """Reductions, axes and parts of what nobody sees the batch of."""
+
+    def one(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return (a * b).sum(0) + b[0], torch.softmax(a, -1).unsqueeze(0) - b.mean(), torch.where(a > 0, a, b)[1:]
+
+    return torch.vmap(one, in_dims=(1, None))(x, y)
+
+
 def empty(x: Tensor) -> Any:
     return (x > 0).any(), (x > 0).any(0), (x > 0).all(0), x.sum(0), torch.cat([x, x])
 
@@ -75,6 +105,12 @@ def cases() -> dict[str, tuple[nn.Module, list[tuple[Tensor, ...]], Any]]:
         "autocast": (Function(lowered, nn.Linear(4, 4)), [(noise(2, 4),)], None),
         "windows": (Function(windows), [(noise(2, n),) for n in (9, 14)], (({1: Dim("n", min=6, max=99)},),)),
         "chunks": (Function(chunks), [(noise(2, n),) for n in (9, 8, 12)], (({1: Dim.AUTO},),)),
+        "gated": (Function(gated), [(torch.rand(2, 9, 3), noise(2, 9, 3))], None),
+        "masks": (
+            Function(masks), [(noise(b, n, 5), torch.rand(b, n) > 0.3) for b, n in ((2, 7), (3, 12), (4, 3))],
+            (({0: Dim("b", min=2, max=99), 1: open_size}, {0: Dim("b", min=2, max=99), 1: open_size}),),
+        ),
+        "rows": (Function(mapped_rows), [(noise(3, 5, 4), noise(3, 4))], None),
         "empty": (Function(empty), [(noise(n, 4),) for n in (3, 1, 0)], (({0: Dim("n", min=0, max=99)},),)),
     }  # fmt: skip
 

@@ -9,7 +9,9 @@ import MNN
 from tests.frontends.torch.peer import written
 
 
-@pytest.mark.parametrize("name", ["while", "map", "scan", "attention", "autocast", "windows", "chunks", "empty"])
+@pytest.mark.parametrize(
+    "name", ["while", "map", "scan", "attention", "autocast", "windows", "chunks", "empty", "gated", "masks", "rows"]
+)
 def test_programs_with_graphs_inside(name: str) -> None:
     path = written("control_cases") / f"cases-{name}.pt2"
     with np.load(path.with_suffix(".npz")) as file:

@@ -11,7 +11,7 @@ from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.calls import base_name, call, values
 from MNN.frontends.torch.complex.tensor import COMPLEX, Complex
 from MNN.frontends.torch.element_types import EXPORTED, PAIRS
-from MNN.frontends.torch.exported import control
+from MNN.frontends.torch.exported import batched, control
 from MNN.frontends.torch.exported.arguments import Arguments, names_of
 from MNN.frontends.torch.exported.json_access import Record
 from MNN.frontends.torch.exported.sizes import dim_of, layout_of
@@ -128,6 +128,8 @@ class Converter:
             if isinstance(found, Variable) and found.itself is not found:
                 held.append(found.itself)
                 return []
+            if isinstance(found, batched.Batched):
+                found = self._as_declared(found, names)
             held.append(found)
             if base_name(_operator(target)) != _operator(target) or not _new_tensors(found):
                 return []
@@ -145,6 +147,13 @@ class Converter:
         if error is None and held:
             self._renew(held[0], given)
         return error, (held[0] if held else None)
+
+    def _as_declared(self, found: batched.Batched, names: list[str]) -> batched.Batched:
+        """In the type that the file says: tensors without axes of their own count as such where types are promoted."""
+        dtype = self.ctx.declared(names[0])[0] if names else None
+        if dtype is None:
+            return found
+        return batched.Batched(Variable(self.ctx.cast(found.tensor.read(self.ctx), dtype)), found.levels)
 
     def _named_before(self, name: str, value: Value) -> bool:
         """Whether a part of the program that stands for itself (a region) gave the name: to this value, which is one of
@@ -197,6 +206,8 @@ class Converter:
             return []
         if target.startswith("torch.ops.higher_order."):
             return control.call(self, target.rsplit(".", 1)[-1], args, kwargs)
+        if target.startswith(batched.PREFIX):
+            return batched.control(self.ctx, target.removeprefix(batched.PREFIX), args)
         if not target.startswith("torch.ops."):
             return self._number(target, args)
         if name in ("sym_size", "sym_numel", "sym_stride", "sym_storage_offset", "sym_is_contiguous"):
@@ -204,6 +215,8 @@ class Converter:
         if all(t.find(n) is None for t in (ATEN, COMPLEX) for n in (name, base_name(name))):
             self.ctx.model.report.unknown_operator(self.ctx.where, target.removeprefix("torch.ops."), "", ADVICE)
             raise _UnknownOperatorError(f"{self.ctx.where}: no such operator here")
+        if batched.is_batched([args, kwargs]):
+            return batched.apply(self.ctx, name, args, kwargs)
         return call(self.ctx, name, args, kwargs)
 
     def _number(self, target: str, args: list[Any]) -> Any:
