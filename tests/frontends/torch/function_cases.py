@@ -145,6 +145,37 @@ def losses(d: Draw) -> Any:
     ]
 
 
+@entry
+def segments(d: Draw) -> Any:
+    """Some without anything in them."""
+    counts = torch.from_numpy(d.rng.integers(0, 4, int(d.rng.integers(1, 6))))
+    x = d.tensor([int(counts.sum()), *d.shape(0, 2)], d.one(torch.float32, torch.float64))
+    bounds = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
+    kinds = ("sum", "mean", "max", "min", "prod")
+    rows = d.tensor([2, 5, 3], torch.float32)
+    return [
+        torch.segment_reduce(x, d.one(*kinds), lengths=counts),
+        torch.segment_reduce(x, d.one(*kinds), offsets=bounds, initial=d.one(None, 1.5)),
+        torch.segment_reduce(rows, d.one(*kinds), lengths=torch.tensor([[2, 3], [0, 5]]), axis=1),
+    ]
+
+
+@entry
+def masks_of_nothing(d: Draw) -> Any:
+    """Places for all, or none, of what a tensor has, which may be nothing."""
+    x = d.tensor([3, 4])
+    mask = d.tensor([3, 4], torch.bool) if d.rng.random() < 0.5 else torch.zeros(3, 4, dtype=torch.bool)
+    source = d.tensor([int(mask.sum())], x.dtype)
+    return x.masked_scatter(mask, source)
+
+
+@entry
+def margins_in_half(d: Draw) -> Any:
+    shape = d.shape(1, 3)
+    x, y = d.tensor(shape, torch.float16), torch.sign(d.tensor(shape, torch.float16))
+    return [F.soft_margin_loss(x * 6, y, reduction=r) for r in ("none", "mean", "sum")]
+
+
 def main() -> None:
     record(CALLS, sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), "_linalg_eigh", "_linalg_svd")
 

@@ -206,6 +206,8 @@ def masked_scatter(ctx: TorchBuilder, x: Value, mask: Value, source: Value) -> V
     order = ctx.op("BinaryOp", ctx.op("CumSum", flat, _axis(ctx, 0)), ctx.const(np.int64(1)), opType="SUB")
     order = ctx.op("BinaryOp", order, ctx.const(np.int64(0)), opType="MAXIMUM")
     numbers = ctx.op("Reshape", source, ctx.const([-1]))
+    if not all(isinstance(n, int) and n for n in source.shape or [0]):  # it may be empty, and the mask then false
+        numbers = ctx.op("Concat", numbers, ctx.const(np.zeros(1, ctx.type_of(source).numpy)), axis=0)
     last = ctx.op("BinaryOp", ctx.scalar(ctx.size(numbers, 0), DType.I64), ctx.const(np.int64(1)), opType="SUB")
     taken = ctx.op("GatherV2", numbers, ctx.op("BinaryOp", order, last, opType="MINIMUM"), _axis(ctx, 0))
     return ctx.op("Select", ctx.not_zero(whole), ctx.op("Reshape", taken, ctx.shape_like(whole)), x)

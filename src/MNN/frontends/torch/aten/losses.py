@@ -9,7 +9,11 @@ from MNN.frontends.torch.aten.reductions import p_norm, reduced
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Scalar
 from MNN.frontends.torch.registry import apply, aten
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
+
+_LARGEST_EXPONENT = 11.0859375
+"""The largest f16 whose exponential is one."""
 
 
 def _gathered(ctx: TorchBuilder, x: Value, reduction: int) -> Value:
@@ -163,8 +167,12 @@ def kl_div(ctx: TorchBuilder, x: Value, target: Value, reduction: int = 1, *, lo
 
 @aten("soft_margin_loss")
 def soft_margin_loss(ctx: TorchBuilder, x: Value, y: Value, reduction: int = 1) -> Value:
+    """In f16 the exponential overflows, as torch has it."""
     turned = ctx.unary("NEG", ctx.binary("MUL", x, y))
-    return _gathered(ctx, apply(ctx, "softplus", [turned], {}), reduction)
+    out = apply(ctx, "softplus", [turned], {})
+    if ctx.type_of(turned) is DType.F16:
+        out = apply(ctx, "where", [ctx.binary("GREATER", turned, _LARGEST_EXPONENT), math.inf, out], {})
+    return _gathered(ctx, out, reduction)
 
 
 @aten("margin_ranking_loss")
