@@ -142,6 +142,9 @@ def losses(d: Draw) -> Any:
         torch.cumulative_trapezoid(x, dim=d.dim(x)),
         torch.fft.fftshift(x),
         torch.fft.ifftshift(x, d.dim(x)),
+        d.tensor([2, 3], d.one(torch.int8, torch.int32, torch.float16)).sum_to_size(
+            d.one((1, 3), (1, 1), (3,), (2, 3))
+        ),
     ]
 
 

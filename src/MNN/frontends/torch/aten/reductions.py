@@ -315,7 +315,10 @@ def sum_to_size(ctx: TorchBuilder, x: Value, size: Ints) -> Value:
     lead = ctx.rank_of(x) - len(size)
     shape = x.shape or ()
     repeated = [*range(lead), *(lead + i for i, n in enumerate(size) if n == 1 and shape[lead + i] != 1)]
-    return ctx.reshape(reduced(ctx, "SUM", x, repeated, True), size) if repeated else x
+    if not repeated:
+        return x
+    x = x if ctx.type_of(x).is_float else ctx.cast(x, DType.I64)
+    return ctx.reshape(reduced(ctx, "SUM", x, repeated, True), size)
 
 
 @aten("trace")
