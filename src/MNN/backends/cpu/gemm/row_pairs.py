@@ -18,6 +18,8 @@ from MNN.ir.dtype import DType
 _MOST_ROWS, _MOST_HALVES = 14, 9
 _EVEN_ROWS = 2520
 """Rows that suit all tiles: so one is taken for all sizes of an input, and open ones have one kernel."""
+_BEHIND = 1.03
+"""What must be gained at least: vectors that lie across lines of memory, and rows that end in halves."""
 _MIXED = 0.25
 """What it costs to put two rows' groups together, of a product of a vector."""
 
@@ -59,7 +61,7 @@ def pairs_cycles(target: Target, m: int, n: int, steps: int, tile: tuple[int, in
     mr, nv = tile
     halves, rate = shared_halves(nv), target.fma_per_cycle
     work = tile_cycles(target.narrowed(), DType.I32, steps, mr, halves) + steps * mr / 2 * _MIXED / rate
-    return -(-m // mr) * -(-n // columns_of_pairs(target, nv)) * work
+    return -(-m // mr) * -(-n // columns_of_pairs(target, nv)) * work * _BEHIND
 
 
 def _fits(target: Target, mr: int, nv: int) -> bool:
