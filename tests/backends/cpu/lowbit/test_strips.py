@@ -82,6 +82,6 @@ def test_numbers_of_all_forms(width: int, zeros: str, run: int, parts: int, dtyp
         wide = w.dequantize().astype(np.float64).T
         expected, sizes = a.astype(np.float64) @ wide, np.abs(a) @ np.abs(wide)
         whole = -(-m // STRIP) * STRIP, -(-n // 64) * 64, steps
-        for block, checked in ((whole, False), ((STRIP, 64, -(-steps // 2)), True)):
+        for block, checked in ((whole, False), ((STRIP, 96, -(-steps // 2)), True)):
             found = product(w, a, parts, block, checked, dtype)
             assert (np.abs(found - expected) <= sizes * LOSS[parts] + 1e-7 * n).all()  # the latter for the bias

@@ -76,7 +76,7 @@ def test_panels_of_every_kind_of_code(
         return b.op("mul", b.op("add", b.op("add", product(b, x, w), b.const(bias)), more), each)
 
     found = emit_strips.cut
-    for block in ({}, {"mb": 32, "chunk": 3}, {"nb": 64, "chunk": 2}):
+    for block in ({}, {"mb": 32, "chunk": 3}, {"nb": 32, "chunk": 2}):
         monkeypatch.setattr(emit_strips, "cut", lambda *args, block=block: replace(found(*args), **block))
         program = check(build, x, more, each, tol=TOLERANCE[precision], threads=threads, precision=precision)
         if host_target().lanes(DType.F32) != LANES:

@@ -29,14 +29,19 @@ _PAIR = 150.0
 """Cycles to begin and end the sums of a strip and a panel, beside the epilogue."""
 _APART = {1: 5.0, 2: 12.0, 3: 18.0}
 """Cycles to take two numbers of 16 columns apart, by parts."""
+_BESIDE = 0.3
+"""Of that, what is left where it is done beside products."""
 _BRING = {1: 6.0, 2: 12.0, 3: 18.0}
 """Cycles to bring 32 numbers of a row, by parts."""
 _MOST_ROWS = 544
 """Of a block: those that a range of up to 512 has room for are one."""
-_SHARES = 4
+_SHARES = 1, 2, 4
 """Blocks for each of several threads."""
 _FAR = 13.0
 """Bytes of rows that a cycle brings from behind the second-level cache."""
+_LATE = 0.3
+"""Of a block: what threads wait for one another where they do not run at the same speed. With one block for each, two
+threads took up to 1.15 times as long as with four, where others used the matrix unit of one core."""
 
 
 def possible(target: Target, layout: Layout, k: int) -> bool:
@@ -79,20 +84,20 @@ def cut(target: Target, m: int, n: int, layout: Layout, parts: int, sides: int, 
     where rows do not fit the second-level cache, each block of columns brings all of them once more."""
     width, steps = STRIP // sides, layout.blocks * layout.groups * layout.steps // STEP
     strips, panels = -(-m // STRIP), -(-n // width)
-    unit = layout.columns // width
     fewest, found = -(-m // _MOST_ROWS), []
     for down in {fewest, max(fewest, threads)}:
         high = -(-strips // down)
         most = max(target.l2_bytes * 5 // 8 // ((high + 2) * step_bytes(parts)), 1)
         chunk = split_evenly(steps, -(-steps // most), 1)
         chunks = -(-steps // chunk)
-        for across in {1, threads, threads * _SHARES} if threads > 1 else {1}:
-            wide = split_evenly(panels, across, unit)
-            longest_run = longest(strips, high, panels, wide, threads)
+        wanted = {1, *(threads * share for share in _SHARES)} if threads > 1 else {1}
+        for wide in sorted({split_evenly(panels, across, 1, even) for across in wanted for even in (1, threads)}):
+            tiles = longest(strips, high, panels, wide, threads) + (_LATE * high * wide if threads > 1 else 0.0)
             pair = 4 * steps * len(PRODUCTS[parts]) * _DOT + chunks * _PAIR
-            apart = steps * STEP * _APART[parts] / high  # of a panel, which all strips of a block share
+            # Of a panel, which all strips of a block share; those behind the first one beside products.
+            apart = steps * STEP * _APART[parts] / high * (_BESIDE + (1 - _BESIDE) / wide)
             again = steps * step_bytes(parts) / _FAR / wide if chunks > 1 else 0.0
-            found.append(Cut(high * STRIP, wide * width, chunk, longest_run * (pair + apart + again)))
+            found.append(Cut(high * STRIP, wide * width, chunk, tiles * (pair + apart + again)))
     return min(found, key=lambda c: (c.cycles, c.nb))
 
 

@@ -50,7 +50,7 @@ STRIPS = Record(
     word("m", "rows of C"),
     word("n", "columns of C"),
     word("mb", "rows of a block, whole strips"),
-    word("nb", "columns of a block, whole panels of the weights"),
+    word("nb", "columns of a block, whole panels"),
     word("steps", "steps of a row"),
     word("chunk", "steps that are summed before all others of a block's rows and columns are"),
 )
