@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,6 +81,24 @@ def test_a_saved_adapter_lies_beside_the_model(tmp_path: Path) -> None:
     for name, logits in (("own", wanted), ("", before)):
         found = decoder.feed(decoder.text(name), text[0].tolist(), every=True)
         assert np.abs(found - logits).max() < 1e-4 * largest
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"rank": "x"}, "the rank is a whole number, found 'x'"),
+        ({"rank": 2.5}, "the rank is a whole number, found 2.5"),
+        ({"alpha": "much"}, "alpha is a finite number, found 'much'"),
+        ({"alpha": float("nan")}, "alpha is a finite number, found nan"),
+        ({"layers": "q_proj"}, r"layers is a list of names, such as \['q_proj', 'v_proj'\], found 'q_proj'"),
+        ({"layers": [1]}, r"layers is a list of names, .* found \[1\]"),
+        ({"seed": -1}, "a seed must not be negative, found -1"),
+        ({"seed": None}, "the seed is a whole number, found None"),
+    ],
+)
+def test_settings_that_are_none(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(MNNError, match=said):
+        MNN.llm.load_adapted("no file is opened", **wrong)
 
 
 @pytest.mark.real

@@ -21,7 +21,7 @@ class Lion(torch.optim.Optimizer):
     def step(self):
         for group in self.param_groups:
             rate, (first, second) = group["lr"], group["betas"]
-            for p in group["params"]:
+            for p in (p for p in group["params"] if p.grad is not None):
                 m = self.state[p].setdefault("m", torch.zeros_like(p))
                 moved = torch.sign(first * m + (1 - first) * p.grad)
                 p.sub_(rate * (moved + group["weight_decay"] * p))

@@ -1,7 +1,13 @@
 """Runs where torch is: ``python -m tests.train.torch_random_curves OUT FIRST COUNT``.
 
 For each seed a small network with its loss, drawn (``OUT-SEED.pt2``), and what torch makes of it in 50 steps of a drawn
-optimizer (``OUT-SEED.npz``: batches, losses in float32 and float64; ``OUT-SEED.json``: settings)."""
+optimizer (``OUT-SEED.npz``: batches, losses in float32 and float64, and how far losses and parameters go apart where
+the first weights differ by a rounding; ``OUT-SEED.json``: settings).
+
+Some networks are chaotic: where two numbers of a pooling's window are equal but for rounding, or one lies at a kink,
+rounding decides which of two ways training goes. Seed 144 is one: of twelve trainings of torch in float64, from weights
+that differ by 2e-7, one is 2e-3 off after 16 steps, as this engine was. How far that leads is measured, not assumed:
+torch in float64 is trained again from weights that differ in the sixth digit behind the point."""
 
 from __future__ import annotations
 
@@ -16,7 +22,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as f
 
+from tests.train.torch_optimizers import Lion
+
 STEPS, BATCHES, CLASSES, WORDS = 50, 7, 5, 23
+NEARBY, ROUNDING = 6, 1e-6
+"""Trainings from other weights, and how large the difference is."""
 ACTIVATIONS = (nn.ReLU, nn.GELU, nn.SiLU, nn.ELU, nn.Tanh, nn.Softplus, nn.LeakyReLU, nn.Hardswish, nn.PReLU, nn.ReLU6)
 
 
@@ -184,30 +194,58 @@ LOSSES = (
 
 
 def settings(r: random.Random) -> dict:
-    kind = r.choice(["SGD", "SGD", "ADAM", "AdamW", "RMSprop"])
+    kind = r.choice(["SGD", "SGD", "ADAM", "AdamW", "RMSprop", "Lion"])
     momentum = r.choice([0.0, 0.9])
     return {
-        "kind": kind, "rate": {"SGD": 0.02, "RMSprop": 1e-3}.get(kind, 2e-3) * r.uniform(0.5, 1.5),
+        "kind": kind, "rate": {"SGD": 0.02, "RMSprop": 1e-3, "Lion": 3e-4}.get(kind, 2e-3) * r.uniform(0.5, 1.5),
         "momentum": momentum, "decay": r.choice([0.0, 0.0, 0.02]), "nesterov": momentum > 0 and r.random() < 0.3,
-        "clip": r.choice([0.0, 0.0, 0.5]), "accumulate": r.choice([1, 1, 2]),
+        "clip": r.choice([0.0, 0.0, 0.5]), "clip_value": r.choice([0.0, 0.0, 0.02]),
+        "accumulate": r.choice([1, 1, 2, 3]), "pull": r.choice(["L2", "L2", "L1", "L1L2"]),
+        "factor": r.choice([0.0, 0.3, 2.0]), "own_decay": r.choice([None, 0.0, 0.05]), "grouped": r.random() < 0.4,
         # MNN's momentum has the rate in it
         "schedule": r.random() < 0.3 and not (kind in ("SGD", "RMSprop") and momentum),
     }  # fmt: skip
 
 
 def optimizer(s: dict, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    own, rate = s["group"], s["rate"]
+    lines = [
+        {"params": [p for i, p in enumerate(parameters) if i not in own], "weight_decay": s["decay"]},
+        {"params": [parameters[i] for i in own], "weight_decay": decay(s, True), "lr": s["factor"] * rate},
+    ]
+    given = [line | {"weight_decay": 0.0} if pulls(s) else line for line in lines if line["params"]]
     if s["kind"] == "SGD":
-        return torch.optim.SGD(parameters, s["rate"], s["momentum"], 0, s["decay"], s["nesterov"])
+        return torch.optim.SGD(given, rate, s["momentum"], nesterov=s["nesterov"])
+    if s["kind"] == "Lion":
+        return Lion(given, rate, (0.9, 0.99), 0.0)
     if s["kind"] == "RMSprop":
-        return torch.optim.RMSprop(parameters, s["rate"], 0.99, 1e-5, s["decay"], s["momentum"])
+        return torch.optim.RMSprop(given, rate, 0.99, 1e-5, momentum=s["momentum"])
     if s["kind"] == "ADAM":  # which adds epsilon to another root here, so that it must be small
-        return torch.optim.Adam(parameters, s["rate"], (0.9, 0.99), 1e-14, s["decay"])
-    return torch.optim.AdamW(parameters, s["rate"], (0.9, 0.99), 1e-5, s["decay"])
+        return torch.optim.Adam(given, rate, (0.9, 0.99), 1e-14)
+    return torch.optim.AdamW(given, rate, (0.9, 0.99), 1e-5)
+
+
+def pulls(s: dict) -> bool:
+    """Whether the decay is one that torch's optimizers lack."""
+    return s["kind"] in ("SGD", "ADAM") and s["pull"] != "L2"
+
+
+def decay(s: dict, grouped: bool) -> float:
+    return s["own_decay"] if grouped and s["own_decay"] is not None else s["decay"]
+
+
+def pull(s: dict, parameters: list[nn.Parameter]) -> None:
+    """Adds the gradient of such a decay."""
+    if pulls(s):
+        for i, p in enumerate(parameters):
+            if p.grad is not None:
+                p.grad += decay(s, i in s["group"]) * (p.detach().sign() + (p.detach() if s["pull"] == "L1L2" else 0))
 
 
 def trained(module: nn.Module, s: dict, given: list[np.ndarray], wide: bool) -> list[float]:
     module.train()
-    made = optimizer(s, [p for p in module.parameters() if p.requires_grad])
+    free = [p for p in module.parameters() if p.requires_grad]
+    made = optimizer(s, free)
     schedule = torch.optim.lr_scheduler.StepLR(made, 10, 0.7) if s["schedule"] else None
     losses = []
     for step in range(STEPS):
@@ -216,13 +254,34 @@ def trained(module: nn.Module, s: dict, given: list[np.ndarray], wide: bool) -> 
         (loss / s["accumulate"]).backward()
         losses.append(loss.item())
         if (step + 1) % s["accumulate"] == 0:
+            if s["clip_value"]:
+                nn.utils.clip_grad_value_(module.parameters(), s["clip_value"])
             if s["clip"]:
                 nn.utils.clip_grad_norm_(module.parameters(), s["clip"])
+            pull(s, free)
             made.step()
             made.zero_grad()
             if schedule is not None:
                 schedule.step()
     return losses
+
+
+def nearby(module: nn.Module, s: dict, given: list[np.ndarray], begin: dict, exact: list[float]) -> dict:
+    """How far losses, and each parameter at the end, go at most from where they went, in float64."""
+    ends = [p.detach().clone() for p in module.parameters() if p.requires_grad]
+    losses, apart = np.zeros(STEPS), [0.0] * len(ends)
+    for _ in range(NEARBY):
+        module.load_state_dict(begin)
+        with torch.no_grad():
+            for p in module.parameters():
+                p.mul_(1 + ROUNDING * torch.randn_like(p))
+        losses = np.maximum(losses, np.abs(np.asarray(trained(module, s, given, True)) - exact))
+        free = [p.detach() for p in module.parameters() if p.requires_grad]
+        found = [
+            float((p.flatten().sort()[0] - e.flatten().sort()[0]).abs().max()) for p, e in zip(free, ends, strict=True)
+        ]
+        apart = [max(a, b) for a, b in zip(apart, found, strict=True)]
+    return {"nearby": losses, "apart": np.asarray(apart)}
 
 
 def main() -> None:
@@ -247,14 +306,20 @@ def main() -> None:
         module.eval()
         torch.export.save(torch.export.export(module, example), f"{out}-{seed}.pt2")
         begin = {k: v.clone() for k, v in module.state_dict().items()}
-        rough = trained(module, chosen, given, False)
         free = [p for p in module.parameters() if p.requires_grad]
+        # those that are found again by their numbers: gates of recurrent layers stand in another order here
+        slopes = torch.autograd.grad(module(*(torch.from_numpy(a[0]) for a in given)), free, allow_unused=True)
+        plain = getattr(net, "kind", "") not in ("lstm", "gru", "rnn")
+        known = [i for i, p in enumerate(free) if plain and p.dim() > 1 and slopes[i] is not None]
+        chosen["group"] = r.sample(known, (len(known) + 1) // 2) if chosen["grouped"] else []
+        rough = trained(module, chosen, given, False)
         parameters = {f"p{i}": p.detach().numpy().copy() for i, p in enumerate(free)}
         module.load_state_dict(begin)
         parameters |= {f"b{i}": p.detach().numpy().copy() for i, p in enumerate(free)}
         exact = trained(module.double(), chosen, given, True)
         parameters |= {f"e{i}": p.detach().numpy() for i, p in enumerate(free)}
         arrays = {f"x{i}": a for i, a in enumerate(given)}
+        arrays |= nearby(module, chosen, given, begin, exact)
         if not np.isfinite(exact).all():  # a batch of which all targets are ignored
             os.unlink(f"{out}-{seed}.pt2")
             continue

@@ -23,7 +23,9 @@ from MNN.llm.models.adapted.trained import TrainedAdapter, TrainedLayers
 from MNN.llm.models.families import build_with, usual
 from MNN.llm.models.weights import Weights
 from MNN.nn.extracted import Extracted
+from MNN.nn.initial import count
 from MNN.nn.module import Module
+from MNN.optim.settings import not_negative
 from MNN.schema.files import replacing
 
 QUERIES_AND_VALUES = ("q_proj", "v_proj")
@@ -97,11 +99,14 @@ def load_adapted(
     (LoRA, Hu et al. 2021, arXiv:2106.09685) beside its ``layers``: ``W x + alpha / rank * up (down x)``. Its weights
     stay as they are, in 32 bits each while it is trained.
 
-    Raises :class:`MNNError` where there is no model, or none that has such layers."""
+    Raises :class:`MNNError` where there is no model, or none that has such layers, and for settings of other kinds."""
+    if isinstance(layers, str) or not isinstance(layers, Sequence) or not all(isinstance(n, str) for n in layers):
+        raise MNNError(f"layers is a list of names, such as {list(QUERIES_AND_VALUES)}, found {layers!r}")
+    adapter = TrainedAdapter(count("the rank", rank), not_negative("alpha", alpha), tuple(layers))
+    if count("the seed", seed) < 0:
+        raise MNNError(f"a seed must not be negative, found {seed}")
     opened = open_tensors(path)
-    return AdaptedModel(
-        opened.config, opened.weights(), TrainedAdapter(int(rank), float(alpha), tuple(layers)), int(seed)
-    )
+    return AdaptedModel(opened.config, opened.weights(), adapter, seed)
 
 
 def _sizes(value: Value) -> tuple[int, ...]:

@@ -39,8 +39,8 @@ def written(module: str, *arguments: str) -> Path:
 
 
 def _source(name: str) -> bytes:
-    """The text of a module, and of those of this folder that it is made with."""
+    """The text of a module, and of those that run where torch is that it is made with."""
     text = (REPOSITORY / f"{name.replace('.', '/')}.py").read_bytes()
     return text + b"".join(
-        _source(found.decode()) for found in re.findall(rb"from (tests\.frontends\.torch\.\w+)", text)
+        _source(found.decode()) for found in re.findall(rb"from (tests\.(?:frontends\.torch|train)\.\w+)", text)
     )
