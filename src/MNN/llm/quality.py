@@ -37,7 +37,7 @@ def perplexity(
     longest = decoder.max_length if context is None else context
     size = min(longest or len(tokens), len(tokens))
     if size < 2:
-        raise MNNError(f"a perplexity is told of two tokens or more; the text has {len(tokens)}")
+        raise MNNError(f"a perplexity needs a text of two tokens or more; this one has {len(tokens)}")
     losses: list[np.ndarray] = []
     for begin in range(0, len(tokens) - 1, size):
         window, text = tokens[begin : begin + size], decoder.text()

@@ -11,7 +11,8 @@ import pytest
 
 from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.llm.files import open_weights
-from MNN.llm.files.adapters import merged
+from MNN.llm.files.adapters import merged, read_adapter
+from MNN.llm.files.tensors import Weights
 from tests.llm.files.writing import safetensors
 
 LAYER = "model.layers.0.self_attn.q_proj"
@@ -75,3 +76,15 @@ def test_what_cannot_be_merged(
     _adapter(tmp_path / "lora", ranks, **options)
     with pytest.raises(error, match=message):
         merged(open_weights(tmp_path), tmp_path / "lora")
+
+
+def test_folders_without_an_adapter(tmp_path: Path) -> None:
+    weights = Weights({}, "model")
+    with pytest.raises(MNNError, match=r"no adapter in .*nowhere: it has no adapter_config.json"):
+        read_adapter(weights, tmp_path / "nowhere")
+    (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    with pytest.raises(MNNError, match=r"it has no adapter_model.safetensors; expected is a folder as PEFT saves it"):
+        read_adapter(weights, tmp_path)
+    (tmp_path / "adapter_model.bin").write_bytes(b"")
+    with pytest.raises(UnsupportedError, match="holds pickled weights"):
+        read_adapter(weights, tmp_path)

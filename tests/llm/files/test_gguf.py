@@ -203,8 +203,8 @@ def test_shards(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match=r"architecture 'mamba'.*llama"):
-        open_weights(written(tmp_path, metadata("mamba"), {}))
+    with pytest.raises(UnsupportedError, match=r"architecture 'rwkv7'.*llama"):
+        open_weights(written(tmp_path, metadata("rwkv7"), {}))
     weights = open_weights(written(tmp_path, metadata(), {"blk.0.ffn_up.weight": (9, (2, 32), bytes(80))}))
     with pytest.raises(UnsupportedError, match=r"blk.0.ffn_up.*Q8_1.*Q4_K"):
         weights["model.layers.0.mlp.up_proj.weight"].numpy()

@@ -47,7 +47,10 @@ def embedded(table: Table, tokens: Sequence[int]) -> Array:
     index, count = np.asarray(tokens, np.int64), table.shape[0]
     wrong = index[(index < 0) | (index >= count)]
     if len(wrong):
-        raise MNNError(f"{wrong[0]} is no token; the model's table has rows for the tokens from 0 to {count - 1}")
+        raise MNNError(
+            f"{wrong[0]} is no token; the model's table has rows for the tokens from 0 to {count - 1}. Is the "
+            "tokenizer that of another model?"
+        )
     return table.rows(index)[None]
 
 

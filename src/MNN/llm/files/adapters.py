@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from MNN.errors import FormatError, UnsupportedError
+from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.llm.files.halves import text_name
 from MNN.llm.files.mapped import read_json
 from MNN.llm.files.safetensors import read_safetensors
@@ -69,13 +69,13 @@ def read_adapter(tensors: Weights, folder: str | os.PathLike[str]) -> dict[str, 
     that was made for another model.
     """
     place = Path(folder)
-    config = read_json(place / "adapter_config.json")
+    config = read_json(_held(place, "adapter_config.json"))
     if config.get("peft_type") != "LORA":
         raise UnsupportedError(f"{place}: adapters of the kind {config.get('peft_type')!r} are not known, only LORA")
     asked = [name for name in _REFUSED if config.get(name)]
     if asked or config.get("bias", "none") != "none":
         raise UnsupportedError(f"{place}: adapters with {', '.join(asked) or 'trained biases'} are not known")
-    parts = read_safetensors(place / "adapter_model.safetensors")
+    parts = read_safetensors(_held(place, "adapter_model.safetensors"))
     found: dict[str, Change] = {}
     for key, down in parts.items():
         if not key.endswith(".lora_A.weight"):
@@ -107,6 +107,18 @@ def _stored(tensors: Weights, module: str) -> str:
     if f"{module}.weight" in tensors or not layers:
         return module
     return next((name for name in (f"{room}.layers.{rest}" for room in _ROOMS) if f"{name}.weight" in tensors), module)
+
+
+def _held(place: Path, name: str) -> Path:
+    """A file of an adapter. Raises :class:`MNNError` where it is not there."""
+    if (place / name).is_file():
+        return place / name
+    if name.endswith(".safetensors") and (place / "adapter_model.bin").is_file():
+        raise UnsupportedError(
+            f"{place} holds pickled weights, which can run programs when they are read; save the adapter as "
+            "safetensors: save_pretrained(folder)"
+        )
+    raise MNNError(f"there is no adapter in {place}: it has no {name}; expected is a folder as PEFT saves it")
 
 
 def merged(tensors: Weights, folder: str | os.PathLike[str]) -> Weights:

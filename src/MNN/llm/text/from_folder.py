@@ -58,7 +58,9 @@ def _core(folder: Path, config: dict[str, Any]) -> Any:
     for file in files:
         if file.is_file():
             return _of_ranks(file, config) if looks_like_ranks(file) else _of_pieces(file, config)
-    raise MNNError(f"{folder} holds no tokenizer.json, tokenizer.model, tekken.json or .tiktoken file")
+    raise MNNError(
+        f"{folder} holds no tokenizer.json, tokenizer.model, tekken.json or .tiktoken file; copy the model's into it"
+    )
 
 
 def _of_ranks(file: Path, config: dict[str, Any]) -> Any:

@@ -93,7 +93,9 @@ def _part(part: Any, known: Mapping[int, tuple[str, Fields]], name: str) -> byte
         raise UnsupportedError("the official engine has no tokenizer of bytes that puts a space before a text")
     code = next((code for code, (known_kind, _) in known.items() if known_kind == kind), None)
     if code is None:
-        raise UnsupportedError(f"the official engine's tokenizers have no {kind}")
+        raise UnsupportedError(
+            f"the official engine's tokenizers have no {kind}, which this one has; the model runs from where it is"
+        )
     return bytes([code]) + _fields(part, known[code][1])
 
 

@@ -182,6 +182,20 @@ _EXAONE = {
 }
 
 
+_MAMBA = {
+    "token_embd": "backbone.embeddings",
+    "output_norm": "backbone.norm_f",
+    "output": "lm_head",
+    "attn_norm": "norm",
+    "ssm_in": "mixer.in_proj",
+    "ssm_conv1d": "mixer.conv1d",
+    "ssm_a": "mixer.A_log",
+    "ssm_d": "mixer.D",
+    "ssm_out": "mixer.out_proj",
+}
+"""``ssm_a`` and ``ssm_d`` are parameters themselves: nothing stands behind their names."""
+
+
 def _apart(name: str) -> dict[str, tuple[str, ...]]:
     """Queries, keys and values, which lie side by side in the file and group by group in the checkpoint."""
     return {"attn_qkv": tuple(f"{name}.{part}" for part in "qkv")}
@@ -316,6 +330,22 @@ ARCHITECTURES = {
     "hunyuan-moe": Architecture("hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", _HUNYUAN_MOE, config=_SILU),
     "minimax-m2": Architecture("minimax_m2", "MiniMaxM2ForCausalLM", _MINIMAX, config=_SILU),
     "lfm2moe": Architecture("lfm2_moe", "Lfm2MoeForCausalLM", _LFM2_MOE, config=_SILU),
+    "mamba": Architecture(
+        "mamba",
+        "MambaForCausalLM",
+        {**_MAMBA, "ssm_x": "mixer.x_proj", "ssm_dt": "mixer.dt_proj"},
+        config=_SILU,
+        shared=False,
+        layers="backbone.layers.",
+    ),
+    "mamba2": Architecture(
+        "mamba2",
+        "Mamba2ForCausalLM",
+        {**_MAMBA, "ssm_dt": "mixer.dt", "ssm_norm": "mixer.norm"},
+        config=_SILU,
+        shared=False,
+        layers="backbone.layers.",
+    ),
     "gpt2": Architecture("gpt2", "GPT2LMHeadModel", _GPT2, shared=False, layers="transformer.h."),
     "gptneox": Architecture(
         "gpt_neox",

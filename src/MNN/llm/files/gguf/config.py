@@ -9,7 +9,7 @@ import numpy as np
 
 from MNN.errors import FormatError, UnsupportedError
 from MNN.llm.files.gguf.architectures import ARCHITECTURES, Architecture
-from MNN.llm.files.gguf.families import OWN
+from MNN.llm.files.gguf.families import OWN, RECURRENT
 from MNN.llm.files.gguf.reader import GGUF
 
 _NUMBERS: dict[str, tuple[str, type]] = {
@@ -74,10 +74,12 @@ def config_of(file: GGUF) -> dict[str, Any]:
         value = _by_layer(file, f"{name}.{key}") if ours in _LAYERWISE else file.get(f"{name}.{key}", kind)
         if value is not None:
             config[ours] = float(f"{value:.7g}") if kind is float else value
-    for key in ("hidden_size", "num_hidden_layers", "num_attention_heads"):
+    heads = () if architecture.model_type in RECURRENT else ("num_attention_heads",)
+    for key in ("hidden_size", "num_hidden_layers", *heads):
         if config.get(key, 0) < 1:
             raise FormatError(f"{file.path}: the metadata has no {key} of one or more")
-    config.setdefault("num_key_value_heads", config["num_attention_heads"])
+    if heads:
+        config.setdefault("num_key_value_heads", config["num_attention_heads"])
     config["intermediate_size"] = _intermediate_size(file, name)
     config["vocab_size"] = _vocab_size(file, name, architecture)
     config["tie_word_embeddings"] = "output.weight" not in file.tensors
@@ -88,7 +90,8 @@ def config_of(file: GGUF) -> dict[str, Any]:
         value = file.get(f"tokenizer.ggml.{token}_token_id", int)
         if value is not None:
             config[ours] = value
-    _head_sizes(file, name, config)
+    if heads:
+        _head_sizes(file, name, config)
     scaling = _rope_scaling(file, name, config)
     if scaling:
         config["rope_scaling"] = scaling

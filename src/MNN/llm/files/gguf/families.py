@@ -181,7 +181,30 @@ def _lfm2_moe(file: GGUF, config: dict[str, Any]) -> None:
     config["norm_topk_prob"] = True
 
 
+_STATES = {"conv_kernel": "conv_kernel", "state_size": "state_size", "time_step_rank": "time_step_rank"}
+
+
+def _mamba(file: GGUF, config: dict[str, Any]) -> None:
+    name = file.get("general.architecture", str)
+    told = {ours: file.get(f"{name}.ssm.{key}", int) for key, ours in {**_STATES, "inner_size": "inner_size"}.items()}
+    lacking = next((key for key, value in told.items() if not value or value < 1), None)
+    if lacking:
+        raise FormatError(f"{file.path}: {name}.ssm.{lacking} is {told[lacking]!r}; expected is a number above 0")
+    config |= told | {"layer_norm_epsilon": config.get("rms_norm_eps", 1e-5), "intermediate_size": told["inner_size"]}
+    if name == "mamba2":  # the rank is what says how many heads there are
+        heads = config.pop("time_step_rank")
+        groups = file.get(f"{name}.ssm.group_count", int) or 1
+        config |= {"num_heads": heads, "head_dim": config["inner_size"] // heads, "n_groups": groups}
+    elif file.get(f"{name}.ssm.dt_b_c_rms", bool):
+        epsilon = config["layer_norm_epsilon"]
+        config |= {"model_type": "falcon_mamba", "architectures": ["FalconMambaForCausalLM"], "mixer_rms_eps": epsilon}
+
+
+RECURRENT = ("mamba", "mamba2")
+"""Those without attention."""
 OWN = {
+    "mamba": _mamba,
+    "mamba2": _mamba,
     "granite": _granite,
     "nemotron": _nemotron,
     "stablelm": _stablelm,

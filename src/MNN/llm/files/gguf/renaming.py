@@ -11,16 +11,31 @@ from MNN.errors import FormatError
 from MNN.llm.files.gguf.architectures import Architecture
 from MNN.llm.files.gguf.config import architecture_of, config_of
 from MNN.llm.files.gguf.reader import GGUF
-from MNN.llm.files.tensors import WeightTensor
+from MNN.llm.files.tensors import Array, Rows, WeightTensor
 
 _NAME = re.compile(r"(?:blk\.(?P<block>\d{1,6})\.)?(?P<module>(?:shortconv\.)?[a-z0-9_]+)\.(?P<kind>weight|bias)")
+_PARAMETER = re.compile(r"blk\.(?P<block>\d{1,6})\.(?P<module>ssm_[ad])")
 _NOT_WEIGHTS = {"rope_freqs", "rope_factors_long", "rope_factors_short", "attn_rot_embd"}
 """Tensors that the config has taken up."""
 
 _LAYER, _GUESSING = re.compile(r"blk\.(\d{1,6})\."), ("glm4_moe",)
 """Families whose last layers guess tokens beyond the next one; they are not read."""
-_PARAMETERS = ("e_score_correction", "feed_forward.expert")
+_PARAMETERS = ("e_score_correction", "feed_forward.expert", "mixer.dt")
 """What is no module in Hugging Face's checkpoints, but a parameter whose name ends in ``_bias``."""
+
+
+class LogarithmTensor(WeightTensor):
+    """The logarithm of minus another tensor, in float32."""
+
+    def __init__(self, base: WeightTensor) -> None:
+        self.shape, self.dtype, self.format, self._base = base.shape, np.dtype(np.float32), base.format, base
+
+    def numpy(self) -> Array:
+        with np.errstate(all="ignore"):  # a file may hold any number
+            return np.asarray(np.log(-self._base.float32()))
+
+    def take(self, rows: Rows, shape: tuple[int, ...]) -> LogarithmTensor:
+        return LogarithmTensor(self._base.take(rows, shape))
 
 
 def renamed(file: GGUF) -> dict[str, WeightTensor]:
@@ -29,7 +44,7 @@ def renamed(file: GGUF) -> dict[str, WeightTensor]:
     config = config_of(file)
     tensors: dict[str, WeightTensor] = {}
     for name, tensor in file.tensors.items():
-        match = _NAME.fullmatch(name)
+        match = _NAME.fullmatch(name) or _PARAMETER.fullmatch(name)
         if match and match["module"] in _NOT_WEIGHTS:
             continue
         behind = _LAYER.match(name)
@@ -42,11 +57,13 @@ def renamed(file: GGUF) -> dict[str, WeightTensor]:
         where = f"{file.path}, tensor {name!r}"
         parts = _parts(tensor, modules, config, where)
         for module, part in parts:
-            done = _as_trained(
-                part, match["module"], match["kind"], architecture, config, f"{file.path}, tensor {name!r}"
-            )
+            kind = match.groupdict().get("kind")
+            if kind is None:
+                tensors[f"{prefix}{module}"] = _parameter(part, match["module"], config)
+                continue
+            done = _as_trained(part, match["module"], kind, architecture, config, f"{file.path}, tensor {name!r}")
             joint = "_" if module.endswith(_PARAMETERS) else "."
-            tensors[f"{prefix}{module}{joint}{match['kind']}"] = done
+            tensors[f"{prefix}{module}{joint}{kind}"] = done
     return tensors
 
 
@@ -81,6 +98,13 @@ def _parts(
         (module, tensor.take(slice(end - size, end), (size, *tensor.shape[1:])))
         for module, size, end in zip(modules, sizes, ends, strict=True)
     ]
+
+
+def _parameter(tensor: WeightTensor, name: str, config: dict[str, Any]) -> WeightTensor:
+    """Rates of states, of which files have minus the exponential; what is skipped stays. Heads have one each."""
+    if "num_heads" in config:
+        tensor = tensor.take(slice(None), (tensor.size,))
+    return LogarithmTensor(tensor) if name == "ssm_a" else tensor
 
 
 def _as_trained(
