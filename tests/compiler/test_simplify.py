@@ -65,3 +65,36 @@ def test_what_nothing_needs_falls_away_and_operands_stay() -> None:
     after = simplified(body)
     assert after.args == body.args
     assert ops(after) == ["round"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bounds_that_rounding_cannot_reach_fall_away(seed: int) -> None:
+    """Behind an activation with bounds, in steps of any size: the same numbers with fewer bounds."""
+    rng = np.random.default_rng(seed)
+    low, high = (0.0, 6.0) if seed % 2 else (-1.0, 1.0)
+    most = high / 32767 * (1.0, rng.uniform(0.3, 0.99), rng.uniform(1.01, 3))[seed % 3]
+    inverse = np.float32(1 / most)
+
+    def quantised(s: BodyBuilder, x: int) -> int:
+        x = s("min", s("max", x, s.const(low, DType.F32)), s.const(high, DType.F32))
+        whole = saturated(s, s("mul", x, s.const(float(inverse), DType.F32)), 0, DType.I16)
+        return s("mul", s.cast(s.cast(whole, DType.I32), DType.F32), s.const(most, DType.F32))
+
+    before = body_of([DType.F32], quantised)
+    after = simplified(before)
+    bounds = sum(op in ("min", "max") for op in ops(after))
+    if seed % 3 != 1:  # the largest number is no more than 32767 steps
+        assert bounds == 2
+    else:
+        assert bounds == 4 - (low == 0)
+    x = (rng.normal(size=4000) * 4).astype(np.float32)
+    x[:8] = [np.inf, -np.inf, 0, 1e30, -1e30, low, high, np.nan]
+    edges = np.float32(high) - np.arange(20, dtype=np.float32) * np.float32(most / 4)
+    x[8:28] = edges
+    np.testing.assert_array_equal(evaluate(after, [x])[0][8:], evaluate(before, [x])[0][8:])
+    np.testing.assert_array_equal(evaluate(after, [x[:7]])[0], evaluate(before, [x[:7]])[0])
+
+
+def test_bounds_of_bytes_are_kept() -> None:
+    body = body_of([DType.U8], lambda s, x: saturated(s, s.cast(x, DType.F32), 0, DType.U8))
+    assert [op for op in ops(simplified(body)) if op in ("min", "max")] == ["max", "min"]

@@ -18,8 +18,9 @@ from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
 from MNN.ir.traced import room_of
 
-LOOK_AHEAD = 6
-"""How many primitives ahead a wish about order is looked for."""
+LOOK_AHEAD = 12
+"""How far ahead a wish about order is looked for: a primitive is two steps, a map to another type is one, so that
+numbers which are rounded to integers between all operators are seen through."""
 
 _IN_SLOTS = (p.CausalConvolution, p.LinearAttention)
 DimensionOrder = tuple[int, ...]
@@ -143,7 +144,7 @@ _Wishes = dict[tuple[int, int], DimensionOrder | None]
 
 def _wish(tensor: Tensor, uses: Mapping[Tensor, list[Prim]], depth: int, known: _Wishes) -> DimensionOrder | None:
     """The order that the users of a tensor would like, None when they do not care."""
-    if depth == 0 or len(tensor.shape) < 2:
+    if depth <= 0 or len(tensor.shape) < 2:
         return None
     key = (id(tensor), depth)
     found = known.get(key, ())
@@ -159,11 +160,12 @@ def _asked(tensor: Tensor, uses: Mapping[Tensor, list[Prim]], depth: int, known:
             if prim.inputs[0] is tensor and tensor.shape[1] > 1:
                 return channels_last(len(tensor.shape))
         elif kind in _FOLLOWING and (kind is not p.Map or prim.outputs[0].shape == tensor.shape):
-            wish = _wish(prim.outputs[0], uses, depth - 1, known)
+            steps = 1 if kind is p.Map and prim.outputs[0].dtype is not tensor.dtype else 2
+            wish = _wish(prim.outputs[0], uses, depth - steps, known)
             if wish is not None:
                 return wish
         elif isinstance(prim, p.Permute):
-            wish = _wish(prim.outputs[0], uses, depth - 1, known)
+            wish = _wish(prim.outputs[0], uses, depth - 2, known)
             if wish is None and _only_reshaped(prim.outputs[0], uses):
                 wish = natural(tensor.rank)
             if wish is not None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 from MNN.ir.dtype import DType
 from MNN.ir.intervals import Interval, intervals
 from MNN.ir.scalar import Body, BodyBuilder, Instr
 
 _EXACT = float(1 << 24)
 """Integers up to here are f32 numbers."""
+_BYTES = (DType.I8, DType.U8)
 
 
 class _Copy(BodyBuilder):
@@ -17,12 +20,14 @@ class _Copy(BodyBuilder):
 
 
 def simplified(body: Body) -> Body:
-    """An equal program: no narrowing that changes nothing, no number added and taken off again, and no way through an
-    integer type for a rounded f32 that fits. (A NaN stays one there, where the integer would be any number.)"""
+    """An equal program: no narrowing that changes nothing, no number added and taken off again, no bound that rounding
+    cannot reach, and no way through an integer type for a rounded f32 that fits. (A NaN stays one there, where the
+    integer would be any number.)"""
     if not any(i.op == "round" for i in body.code):
         return body
     bounds, b = intervals(body.code), _Copy()
-    needed = _needed(body)
+    bytes_ = any(i.dtype in _BYTES for i in body.code)  # kernels know how these are bounded, and do it while packing
+    needed, rounded = _needed(body), _only_rounded(body)
     here: list[int] = []
     for i, instr in enumerate(body.code):
         if instr.op == "arg":
@@ -30,7 +35,9 @@ def simplified(body: Body) -> Body:
         elif i not in needed:
             here.append(-1)
         else:
-            found, number = _shorter(body, bounds, instr), _converted(body, instr)
+            found = None if bytes_ else _unbounded(body, bounds, instr, i in rounded)
+            found = _shorter(body, bounds, instr) if found is None else found
+            number = _converted(body, instr)
             if number is not None:
                 here.append(b.const(number, instr.dtype))
                 continue
@@ -49,6 +56,44 @@ def _converted(body: Body, instr: Instr) -> float | None:
     least, most = _range(instr.dtype) if instr.dtype.is_int else (-_EXACT, _EXACT)
     fits = (instr.dtype.is_int or instr.dtype is DType.F32) and least <= number <= most
     return number if fits else None
+
+
+def _unbounded(body: Body, bounds: list[Interval], instr: Instr, rounded: bool) -> int | None:
+    """The operand that a bound leaves as it is, or, where it is ``rounded`` at once, the same when rounded."""
+    if instr.op not in ("min", "max") or not instr.dtype.is_float:
+        return None
+    for x, limit in (instr.args, instr.args[::-1]):
+        if body.code[limit].op != "const":
+            continue
+        number, (low, high) = float(body.code[limit].number()), bounds[x]
+        beyond = high if instr.op == "min" else low
+        if rounded and number.is_integer() and math.isfinite(beyond):
+            beyond = round(beyond)
+        if beyond <= number if instr.op == "min" else beyond >= number:
+            return x
+    return None
+
+
+def _only_rounded(body: Body) -> set[int]:
+    """Results that nothing uses but instructions that round them, maybe behind a bound that is a whole number."""
+    users: dict[int, list[int]] = {}
+    for i, instr in enumerate(body.code):
+        for a in instr.args:
+            users.setdefault(a, []).append(i)
+    found: set[int] = set()
+    for i in reversed(range(len(body.code))):
+        mine = [] if i in body.outputs else users.get(i, [])
+        bounded = len(mine) == 1 and mine[0] in found and _whole_bound(body, mine[0])
+        if bounded or (mine and all(body.code[u].op == "round" for u in mine)):
+            found.add(i)
+    return found
+
+
+def _whole_bound(body: Body, at: int) -> bool:
+    """Whether an instruction bounds by a whole number, with which rounding may change places."""
+    instr = body.code[at]
+    limits = [body.code[a].number() for a in instr.args if body.code[a].op == "const"]
+    return instr.op in ("min", "max") and bool(limits) and float(limits[0]).is_integer()
 
 
 def _shorter(body: Body, bounds: list[Interval], instr: Instr) -> int | None:

@@ -54,7 +54,10 @@ def _interval(instr: Instr, args: Sequence[Interval]) -> Interval:
         return low - abs(low) * step, high + abs(high) * step
     if instr.op == "neg" and instr.dtype.is_float:
         return -args[0][1], -args[0][0]
-    if instr.op in ("round", "floor", "ceil", "trunc"):
+    if instr.op == "round":  # half to even, as Python has it
+        low, high = (float(round(x)) if math.isfinite(x) else x for x in args[0])
+        return low, high
+    if instr.op in ("floor", "ceil", "trunc"):
         return _floor(args[0][0]), -_floor(-args[0][1])
     return own
 

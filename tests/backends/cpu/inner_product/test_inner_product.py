@@ -24,6 +24,7 @@ from MNN.backends.cpu.products.register_tiles import contract_cycles, pack_b
 from MNN.backends.cpu.targets import Target, named_target
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, body_of
+from MNN.ops.quantized.quantization import saturated
 from tests.backends.cpu import util
 
 F32 = DType.F32
@@ -62,12 +63,13 @@ def run(
     rows_per_block: int = 2,
     panels_per_block: int = 2,
     screened: bool = False,
+    out: DType = F32,
 ) -> np.ndarray:
     """The product; rows of A lie backwards, those of C further apart than they are long."""
     (m, k), n, operands = x.shape, w.shape[1], operands or {}
-    spec = InnerProductSpec(*tile, F32, body, tuple(kind for kind, _ in operands.values()), screened)
+    spec = InnerProductSpec(*tile, out, body, tuple(kind for kind, _ in operands.values()), screened)
     nr = spec.nr(target)
-    b, c = prepared(target, w, tile, checked, screened), np.full((m, n + 3), 7, np.float32)
+    b, c = prepared(target, w, tile, checked, screened), np.full((m, n + 3), 7, out.numpy)
     a = np.ascontiguousarray(x[::-1])
     rows_a, rows_c = (np.arange(m)[::-1] * k).astype(np.int32), (np.arange(m) * (n + 3)).astype(np.int32)
     arrays = {"a": a, "b": b, "c": c, "rows_a": rows_a, "rows_c": rows_c}
@@ -103,6 +105,21 @@ def test_products(target: Target, tile: tuple[int, int], sizes: tuple[int, int, 
     x, w = numbers(*sizes)
     found, right = run(target, x, w, tile, checked=checked), exact(x, w)
     assert np.abs(found - right).max() <= 2e-6 * np.abs(right).max()
+
+
+@pytest.mark.parametrize("dtype", [DType.I16, DType.U16], ids=lambda d: d.value)
+@pytest.mark.parametrize("checked", [False, True], ids=["plain", "checked"])
+@BOTH
+def test_results_of_16_bits(target: Target, tile: tuple[int, int], checked: bool, dtype: DType) -> None:
+    """What is stored in integers is what the same kernel's floats are when rounded."""
+    x, w = numbers(25, 24, 40)
+    zero = 0 if dtype is DType.I16 else 30000
+    body = body_of([F32], lambda s, a: saturated(s, s("mul", a, s.const(5000.0, F32)), zero, dtype))
+    found, whole = run(target, x, w, tile, body, checked=checked, out=dtype), run(target, x, w, tile)
+    info = np.iinfo(dtype.numpy.name)
+    wanted = np.clip(np.round(whole * np.float32(5000)) + zero, info.min, info.max)
+    np.testing.assert_array_equal(found, wanted.astype(dtype.numpy))
+    assert (found == info.max).any()
 
 
 @BOTH

@@ -20,6 +20,8 @@ from MNN.ir.shape import elements
 from MNN.ir.traced import room_of
 
 NAME = "inner products"
+_RESULTS = (DType.F32, DType.I16, DType.U16)
+"""What sums may be stored as: floats, and the integers of activations of 16 bits."""
 _SCREENING = 0.5
 """Cycles for each weight that is brought to size in every run, beside its copy into panels."""
 
@@ -53,7 +55,7 @@ def inner_product_candidates(e: Emitter, work: Contraction, settled: str = "") -
     """
     product, weights = work.product, work.weights
     m, n, k = room_of(product.m), product.n, product.k
-    if not weights.one_matrix(e, product) or not applies(e.target, m, n, k):
+    if not weights.one_matrix(e, product, _RESULTS) or not applies(e.target, m, n, k):
         return []
     changing = weights.tensor.const is None
     if changing and not _is_state(e, weights):

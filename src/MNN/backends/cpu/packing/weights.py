@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 import numpy as np
@@ -118,12 +118,13 @@ class Weights:
         algorithms other than the plain one need."""
         return self.tensor.const is not None and self.one_matrix(e, product)
 
-    def one_matrix(self, e: Emitter, product: Product) -> bool:
-        """The same of weights that need not be constants."""
+    def one_matrix(self, e: Emitter, product: Product, results: Collection[DType] = (DType.F32,)) -> bool:
+        """The same of weights that need not be constants; ``results``: types that the result may be stored as."""
         return (
             not e.collecting
             and self.group == 1
-            and all(d is DType.F32 for d in (product.a.dtype, product.c.dtype, self.dtype))
+            and product.a.dtype is self.dtype is DType.F32
+            and product.c.dtype in results
             and not any(side.batch.size != 1 or side.batch.any() for side in product.sides)
             and product.taps.size == 1
             and int(product.taps[0]) == 0
