@@ -163,8 +163,8 @@ class CodedKeys:
             b.store(b.const(I16, 0), b.gep(to, I16, rest.index))
 
     def scores(self, row: Value, rows: int, head: Value, part: tuple[int, int]) -> None:
-        """Products of some queries with all keys of a page, while those of the next one are asked for: a whole page ahead,
-        as lines come from far memory slower than they are multiplied."""
+        """Products of some queries with all keys of a page, while those of the next one are asked for: a whole page
+        ahead, as lines come from far memory slower than they are multiplied."""
         f, b, spec, lanes = self.f, self.f.b, self.f.spec, self.f.lanes
         half = self.bits == 4
         depth = spec.held // 2 if half else spec.held  # rows of the pool
