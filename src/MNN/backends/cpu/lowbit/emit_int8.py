@@ -128,7 +128,7 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: Par
     )  # fmt: skip
     mb = max(min(rows, e.target.l2_bytes // 2 // row), 1)
     mb = split_evenly(rows, -(-rows // mb), mr)
-    nb = split_evenly(n, 1 if e.threads == 1 else e.threads * _SHARES, layout.columns)
+    nb = split_evenly(n, 1 if e.threads == 1 else e.threads * _SHARES, layout.columns, e.threads)
     args: dict[str, int | Ref] = {
         "a": e.ref(rounded, DType.I8), "b": weights, "c": e.ref(c.place, c.dtype),
         "rows_a": e.offsets(e.grid((m,), (row,))), "rows_c": e.offsets(c.table), "taps": e.offsets(product.taps),

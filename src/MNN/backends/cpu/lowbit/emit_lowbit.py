@@ -154,7 +154,7 @@ def _emit(e: Emitter, prim: p.CompressedMatMul, product: Product, few: bool, gro
     nr = spec.nr(e.target)
     mb = rows if not few else max(min(rows, _ROWS_OF_A // (4 * layout.blocks * layout.groups * layout.steps)), 1)
     parts = 1 if e.threads == 1 else e.threads * _PARTS
-    nb = split_evenly(n, parts, layout.columns if few else nr)
+    nb = split_evenly(n, parts, layout.columns if few else nr, e.threads)
     args: dict[str, int | Ref] = {
         "a": e.ref(a.place, a.dtype), "b": weights, "c": e.ref(c.place, c.dtype),
         "rows_a": e.offsets(a.table), "rows_c": e.offsets(c.table), "taps": e.offsets(product.taps),
