@@ -164,6 +164,14 @@ def segments(d: Draw) -> Any:
 
 
 @entry
+def whole_numbers(d: Draw) -> Any:
+    """Sums of small integers in 64 bits, and batches of nothing."""
+    x = d.tensor([3, 4], d.one(torch.int8, torch.int32, torch.float32))
+    columns = F.unfold(d.tensor([d.one(0, 2), 3, 5, 6], torch.float32), d.one(2, (1, 3)))
+    return [torch.einsum(d.one("ij->i", "ij->ji", "ij->"), x), torch.linalg.vander(x[0]), columns, torch.isreal(x)]
+
+
+@entry
 def masks_of_nothing(d: Draw) -> Any:
     """Places for all, or none, of what a tensor has, which may be nothing."""
     x = d.tensor([3, 4])

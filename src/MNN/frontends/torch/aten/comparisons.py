@@ -99,6 +99,12 @@ def isneginf(ctx: TorchBuilder, x: Value) -> Value:
     return ctx.op("IsInf", ctx.as_float(x), detectPositive=False)
 
 
+@aten("isreal")
+def isreal(ctx: TorchBuilder, x: Value) -> Value:
+    """True of every real number."""
+    return apply(ctx, "full_like", [x, True], {"dtype": DType.BOOL})  # type: ignore[no-any-return]
+
+
 @aten("isfinite")
 def isfinite(ctx: TorchBuilder, x: Value) -> Value:
     wide = ctx.as_float(x)

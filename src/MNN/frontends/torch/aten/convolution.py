@@ -7,7 +7,7 @@ import math
 from MNN.frontends.common import convolutions
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Ints
-from MNN.frontends.torch.registry import aten
+from MNN.frontends.torch.registry import apply, aten
 from MNN.ir.graph import Value
 
 Spatial = int | Ints
@@ -96,7 +96,10 @@ def im2col(
     )
     channels = ctx.known(ctx.size(x, 1), "a number of channels")
     out = convolutions.patches(ctx, x, channels, kernel, strides, dilations, [*pads, *pads])
-    columns = ctx.op("Reshape", out, ctx.const([0, math.prod(kernel) * channels, -1]))
+    if out.shape is not None and out.shape[0] == 0:  # what -1 is cannot be found from nothing
+        columns = apply(ctx, "flatten", [out, 2, 3], {})
+    else:
+        columns = ctx.op("Reshape", out, ctx.const([0, math.prod(kernel) * channels, -1]))
     return ctx.squeeze(columns, 0) if alone else columns
 
 

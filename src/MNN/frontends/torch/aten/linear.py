@@ -111,7 +111,12 @@ def trilinear(
 
 @aten("einsum")
 def einsum(ctx: TorchBuilder, equation: str, operands: list[Value], path: list[int] | None = None) -> Value:
-    return ctx.op("Einsum", *ctx.together(*operands), equation=equation.replace(" ", ""))
+    """Of one operand with axes that are summed over, integers come out in 64 bits."""
+    equation = equation.replace(" ", "")
+    given, _, out = equation.partition("->")
+    if len(operands) == 1 and "->" in equation and set(given) - set(out) and not ctx.type_of(operands[0]).is_float:
+        operands = [ctx.cast(operands[0], DType.I64)]
+    return ctx.op("Einsum", *ctx.together(*operands), equation=equation)
 
 
 @aten("chain_matmul", "linalg_multi_dot")

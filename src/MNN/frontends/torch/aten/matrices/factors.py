@@ -200,6 +200,7 @@ def cond(ctx: TorchBuilder, x: Value, p: Any = None) -> Value:
 @aten("linalg_vander")
 def vander(ctx: TorchBuilder, x: Value, *, N: int | None = None) -> Value:
     """Powers of numbers in rows, from 0."""
+    x = x if ctx.type_of(x).is_float else ctx.cast(x, DType.I64)
     count = ctx.size(x, -1) if N is None else N
     powers = apply(ctx, "arange", [count], {"dtype": ctx.type_of(x)})
     return ctx.binary("POW", ctx.unsqueeze(x, ctx.rank_of(x)), powers)
