@@ -17,6 +17,7 @@ from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.binding.bind import BoundProgram
 from MNN.backends.cpu.lowbit.int8 import Int8Spec, sums_bytes
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
+from MNN.backends.cpu.lowbit.strips import StripTilesSpec
 from MNN.backends.cpu.targets.base import host_target
 from MNN.errors import MNNError
 from MNN.frontends.mnn import load as load_mnn
@@ -28,6 +29,9 @@ from MNN.passes.manager import optimize
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 from MNN.schema import write_net
+
+PRODUCTS = (CompressedSpec, AmxSpec, StripTilesSpec)
+"""Kernels that multiply by weights in few bits."""
 
 F = np.float32
 BOUNDS = {"high": 1e-6, "normal": 2.0**-15, "low": 1e-2}
@@ -109,7 +113,7 @@ def compressed(graph: Graph) -> list[QuantizedArray]:
 def kernels(session: Session) -> list[KernelSpec]:
     """The kernels of products in the last run's plans that take weights of few bits: as they are, or on tiles."""
     stages = [p.bound for p in session.plans_used() if isinstance(p.bound, BoundProgram)]
-    return [c.kernel for s in stages for c in s.program.commands if isinstance(c.kernel, (CompressedSpec, AmxSpec))]
+    return [c.kernel for s in stages for c in s.program.commands if isinstance(c.kernel, PRODUCTS)]
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -228,5 +232,8 @@ def test_rows_rounded_where_the_model_allows_it(rows: int, bits: int, block: int
         session = Session(load(case.model.SerializeToString()), Config())
         case.check(next(iter(session.run({"x": case.x}).values())), BOUNDS["low" if level == 4 else "normal"])
         kernels = [c.kernel for plan in session.plans_used() for c in plan.bound.program.commands]
-        on_bytes = level == 4 and sums_bytes(host_target())
-        assert any(isinstance(kernel, Int8Spec) for kernel in kernels) == on_bytes
+        rounded = any(
+            isinstance(kernel, Int8Spec) or (isinstance(kernel, StripTilesSpec) and kernel.parts == 1)
+            for kernel in kernels
+        )  # to bytes, or to the bf16 of matrix units
+        assert rounded == (level == 4 and sums_bytes(host_target()))
