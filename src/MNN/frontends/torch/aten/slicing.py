@@ -172,7 +172,8 @@ def flip_named(ctx: TorchBuilder, x: Value) -> Value:
 
 @aten("roll")
 def roll(ctx: TorchBuilder, x: Value, shifts: int | list[int], dims: int | list[int] = ()) -> Value:  # type: ignore[assignment]
-    moves = [shifts] if isinstance(shifts, int) else list(shifts)
+    listed = list(shifts) if isinstance(shifts, (list, tuple)) else [shifts]
+    moves = [ctx.known(n, "by how much a tensor is rolled") for n in listed]
     axes = [dims] if isinstance(dims, int) else list(dims)
     if not axes:
         flat = ctx.op("Reshape", x, ctx.const([-1]))

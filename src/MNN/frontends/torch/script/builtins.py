@@ -174,11 +174,13 @@ def _sum(ctx: TorchBuilder, numbers: Any, *more: Any) -> Any:
 
 
 def _sorted(ctx: TorchBuilder, items: list[Any], *reverse: Any) -> list[Any]:
+    if any(isinstance(item, Number) for item in items):
+        raise ctx.unsupported("the order of numbers known only at run time", "use torch.sort of a tensor")
     return sorted(items, reverse=bool(reverse and reverse[0]))
 
 
 def _sort(ctx: TorchBuilder, items: list[Any], *reverse: Any) -> None:
-    items.sort(reverse=bool(reverse and reverse[0]))
+    items[:] = _sorted(ctx, items, *reverse)
 
 
 def _range_length(ctx: TorchBuilder, start: Any, end: Any, step: Any) -> Any:
