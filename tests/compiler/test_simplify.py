@@ -98,3 +98,17 @@ def test_bounds_that_rounding_cannot_reach_fall_away(seed: int) -> None:
 def test_bounds_of_bytes_are_kept() -> None:
     body = body_of([DType.U8], lambda s, x: saturated(s, s.cast(x, DType.F32), 0, DType.U8))
     assert [op for op in ops(simplified(body)) if op in ("min", "max")] == ["max", "min"]
+
+
+def test_bounds_that_sums_are_rounded_up_to_are_kept() -> None:
+    """3.08 + 2.51, times a step, is less than 32767.5, and is that in f32: rounded to even it would be -32768."""
+    most, more, step = (float(np.float32(n)) for n in (3.0769203, 2.5064316, 5868.786))
+
+    def quantised(s: BodyBuilder, x: int) -> int:
+        x = s("min", s("max", x, s.const(0.0, DType.F32)), s.const(most, DType.F32))
+        x = s("add", x, s.const(more, DType.F32))
+        return saturated(s, s("mul", x, s.const(step, DType.F32)), 0, DType.I16)
+
+    before, x = body_of([DType.F32], quantised), np.array([-1, 1, 3, most, 10], np.float32)
+    after = simplified(before)
+    np.testing.assert_array_equal(evaluate(after, [x])[0], evaluate(before, [x])[0])

@@ -37,7 +37,7 @@ def _interval(instr: Instr, args: Sequence[Interval]) -> Interval:
             low, high = min(_floor(low), 0.0), max(-_floor(-high), 0.0)
             return (low, high) if _holds(instr.dtype, (low, high)) else own
         if instr.dtype.is_float:
-            return _rounded(low, instr.dtype), _rounded(high, instr.dtype)
+            return _rounded((low, high), instr.dtype)
         return (low, high) if own[0] <= low and high <= own[1] else own
     if instr.op in ("min", "max"):
         pick = min if instr.op == "min" else max
@@ -45,7 +45,9 @@ def _interval(instr: Instr, args: Sequence[Interval]) -> Interval:
     if instr.op in ("add", "sub"):
         low, high = args[1] if instr.op == "add" else (-args[1][1], -args[1][0])
         found = args[0][0] + low, args[0][1] + high
-        return found if instr.dtype.is_float or _holds(instr.dtype, found) else own
+        if instr.dtype.is_float:
+            return _rounded(found, instr.dtype)
+        return found if _holds(instr.dtype, found) else own
     if instr.op in ("mul", "fma") and instr.dtype.is_float:
         low, high = _product(args[0], args[1])
         if instr.op == "fma":
@@ -62,10 +64,16 @@ def _interval(instr: Instr, args: Sequence[Interval]) -> Interval:
     return own
 
 
-def _rounded(x: float, dtype: DType) -> float:
-    """A bound of numbers that may be rounded to a float type."""
-    bits = _MANTISSA.get(dtype, 1)
-    return x if abs(x) <= 2.0**bits else x * (1 + 2.0**-bits)  # away from zero, where a bound can be reached
+def _rounded(interval: Interval, dtype: DType) -> Interval:
+    """Bounds of numbers that are rounded to a float type: rounded as they are, for rounding keeps their order, or by as
+    much as it can be outwards."""
+    low, high = interval
+    if dtype is DType.F32:
+        with np.errstate(over="ignore"):
+            return float(np.float32(low)), float(np.float32(high))
+    step = 2.0 ** -_MANTISSA.get(dtype, 1)
+    exact = [math.isinf(x) or (x.is_integer() and abs(x) * step <= 1) for x in interval]
+    return low if exact[0] else low - abs(low) * step, high if exact[1] else high + abs(high) * step
 
 
 def _product(x: Interval, y: Interval) -> Interval:
