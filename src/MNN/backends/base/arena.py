@@ -49,7 +49,7 @@ def sparse_zeros(nbytes: int) -> NDArray[np.uint8]:
     """
     if nbytes < _LARGE or sys.platform == "win32":
         return aligned_bytes(nbytes, zero=True)
-    room = nbytes if nbytes < LARGE_PAGE // 2 else (nbytes // LARGE_PAGE + 2) * LARGE_PAGE  # of addresses alone
+    room = (nbytes // LARGE_PAGE + 2) * LARGE_PAGE  # of addresses alone
     try:
         memory = mmap.mmap(-1, room, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, ValueError, OverflowError) as error:
@@ -58,7 +58,7 @@ def sparse_zeros(nbytes: int) -> NDArray[np.uint8]:
         with contextlib.suppress(OSError):
             memory.madvise(mmap.MADV_NOHUGEPAGE)
     found = np.frombuffer(memory, np.uint8)
-    first = -found.ctypes.data % LARGE_PAGE if room > nbytes else 0
+    first = -found.ctypes.data % LARGE_PAGE
     return found[first : first + nbytes]
 
 

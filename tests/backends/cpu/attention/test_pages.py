@@ -10,9 +10,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from MNN.backends.cpu.attention.code import emit_paged_attention
 from MNN.backends.cpu.attention.emit_pages import _bits
+from MNN.backends.cpu.attention.frame import Frame
 from MNN.backends.cpu.attention.spec import PagedAttentionSpec, PageWriteSpec, PartsMergeSpec, parts_of, row_tiles
-from MNN.backends.cpu.targets import Target, named_target
+from MNN.backends.cpu.targets import Target, host_target, named_target
 from MNN.backends.cpu.targets.instructions.capability import PAIRS_I16
 from MNN.ir.dtype import DType
 from MNN.ir.prims import CacheWrite, PagedAttention, Tensor
@@ -240,3 +242,15 @@ def test_uneven_numbers(form: tuple[str, int]) -> None:
 def test_aarch64(seed: int) -> None:
     qemu.need_tools()
     run(drawn(seed), named_target("neon"), qemu.call)
+
+
+@pytest.mark.parametrize("value_bits", [0, 8, 16])
+@pytest.mark.parametrize("key_bits", [0, 8, 16])
+def test_keys_and_values_are_both_asked_for(key_bits: int, value_bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where one are codes and the others floats."""
+    asked, types = [], {0: DType.F32, 8: DType.U8, 16: DType.I16}
+    monkeypatch.setattr(Frame, "ask", lambda self, name, head, *_: asked.append((name, head is self.after)))
+    kinds = types[key_bits], types[value_bits], key_bits, value_bits
+    emit_paged_attention(PagedAttentionSpec(2, 64, 64, 64, 64, 64, *kinds, 14, 8, False, *row_tiles(7)), host_target())
+    assert {name for name, _ in asked} == {"keys", "values"}
+    assert ("keys", True) in asked

@@ -30,7 +30,8 @@ class FloatKeys:
             b.store(x, b.gep(to, F32, each.index))
 
     def scores(self, row: Value, rows: int, head: Value, part: tuple[int, int]) -> None:
-        """Products of some queries with all keys of a page, while its values are asked for."""
+        """Products of some queries with all keys of a page, while its values are asked for: or the next one's keys,
+        where values are codes and ask for those of the next page themselves."""
         f, b, spec, lanes = self.f, self.f.b, self.f.spec, self.f.lanes
         depth, element = spec.size, storage_type(spec.key_type)
         step = max(n for n in range(1, _UNROLL + 1) if depth % n == 0)
@@ -38,6 +39,7 @@ class FloatKeys:
         queries = [f.query(row + r) for r in range(rows)]
         wide = self.wide if spec.page // lanes % self.wide == 0 else 2
         columns = spec.page // (wide * lanes)
+        next_, where = ("keys", f.after) if spec.value_bits else ("values", head)
         with b.loop(0, columns) as column:
             first = column.index * (wide * lanes)
             zeros = [b.const(f.vector, 0.0)] * (rows * wide)
@@ -45,7 +47,7 @@ class FloatKeys:
                 sums = list(each.carried)
                 for u in range(step):
                     at = b.gep(keys, element, (each.index + u) * spec.page + first)
-                    f.ask("values", head, column.index * depth + each.index + u, depth * columns, part)
+                    f.ask(next_, where, column.index * depth + each.index + u, depth * columns, part)
                     right = [load(b, spec.key_type, b.gep(at, element, j * lanes), lanes) for j in range(wide)]
                     for r, query in enumerate(queries):
                         left = b.splat(b.load(F32, b.gep(query, F32, each.index + u)), lanes)
@@ -79,7 +81,7 @@ class FloatValues:
 
     def mix(self, row: Value, rows: int, head: Value, known: Value, part: tuple[int, int]) -> None:
         """Sums of a page's first ``known`` values, weighted with the powers, added to those of the pages before, while
-        the next page's keys are asked for."""
+        the next page's keys are asked for, or its values, where keys are codes and ask for these themselves."""
         f, b, spec, lanes = self.f, self.f.b, self.f.spec, self.f.lanes
         element, width = storage_type(spec.value_type), spec.padded
         values = b.gep(f.k.pointer("values"), element, head * (width * spec.page))
@@ -94,7 +96,7 @@ class FloatValues:
             zeros = [b.const(f.vector, 0.0)] * (rows * vectors)
             with b.loop(0, known, carry=zeros) as each:
                 step = each.index * columns + b.udiv(at, wide * lanes)
-                f.ask("keys", f.after, step, spec.page * columns, part)
+                f.ask("values" if spec.key_bits else "keys", f.after, step, spec.page * columns, part)
                 self._products(each, b.gep(values, element, each.index * width + at), powers, vectors)
             for r in range(rows):
                 decay, share = b.splat(decays[r], lanes), b.splat(shares[r], lanes)

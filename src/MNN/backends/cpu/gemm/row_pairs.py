@@ -42,7 +42,7 @@ def columns_of_pairs(target: Target, vectors: int) -> int:
 @functools.lru_cache(maxsize=1024)
 def choose_pairs(target: Target, n: int, steps: int) -> tuple[int, int] | None:
     """Rows and vectors, the shared one with them, of the tile for ``n`` columns and ``steps`` of the sum; None where
-    rows that share no vector do as well."""
+    the processor has no such instructions, or registers for no tile."""
     if not pairs_rows(target):
         return None
     half = target.lanes(DType.I32) // 2
