@@ -85,6 +85,15 @@ def mapped_rows(x: Tensor, y: Tensor) -> Any:
     return torch.vmap(one, in_dims=(1, None))(x, y)
 
 
+def ranked_rows(x: Tensor) -> Any:
+    """Operators whose axis is not their second argument, or is left out."""
+
+    def one(a: Tensor) -> tuple[Tensor, ...]:
+        return *torch.topk(a, 2), torch.topk(a, 2, 0)[1], torch.sort(a)[0], a.var(False), a.std(), a.prod()
+
+    return torch.vmap(one)(x)
+
+
 def empty(x: Tensor) -> Any:
     return (x > 0).any(), (x > 0).any(0), (x > 0).all(0), x.sum(0), torch.cat([x, x])
 
@@ -111,6 +120,7 @@ def cases() -> dict[str, tuple[nn.Module, list[tuple[Tensor, ...]], Any]]:
             (({0: Dim("b", min=2, max=99), 1: open_size}, {0: Dim("b", min=2, max=99), 1: open_size}),),
         ),
         "rows": (Function(mapped_rows), [(noise(3, 5, 4), noise(3, 4))], None),
+        "ranked": (Function(ranked_rows), [(noise(5, 4, 3),)], None),
         "empty": (Function(empty), [(noise(n, 4),) for n in (3, 1, 0)], (({0: Dim("n", min=0, max=99)},),)),
     }  # fmt: skip
 

@@ -10,7 +10,8 @@ from tests.frontends.torch.peer import written
 
 
 @pytest.mark.parametrize(
-    "name", ["while", "map", "scan", "attention", "autocast", "windows", "chunks", "empty", "gated", "masks", "rows"]
+    "name",
+    ["while", "map", "scan", "attention", "autocast", "windows", "chunks", "empty", "gated", "masks", "rows", "ranked"],
 )
 def test_programs_with_graphs_inside(name: str) -> None:
     path = written("control_cases") / f"cases-{name}.pt2"

@@ -25,7 +25,7 @@ _OF_AXES = frozenset(
     ("select", "slice", "unsqueeze", "squeeze", "sum", "mean", "amax", "amin", "prod", "any", "all", "argmax", "argmin",
      "cumsum", "softmax", "_softmax", "log_softmax", "_log_softmax", "logsumexp", "var", "std", "flip", "sort", "topk")
 )  # fmt: skip
-"""Operators whose second argument is an axis or a list of them."""
+"""Operators whose second argument is an axis or a list of them (that of topk is the third)."""
 _ALL_AXES = frozenset(("sum", "mean", "amax", "amin", "prod", "any", "all", "var", "std"))
 """Those of them that take all axes where none is given."""
 
@@ -138,21 +138,26 @@ def _aligned(ctx: TorchBuilder, operands: Sequence[Any]) -> tuple[list[Any], tup
 def _along(ctx: TorchBuilder, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Axes count behind those of the levels."""
     x: Batched = args[0]
-    first, rest = len(x.levels), list(args[1:])
+    first, rest, rank = len(x.levels), list(args[1:]), x.rank(ctx)
     named = dict(kwargs)
-    held = rest[0] if rest else named.get("dim")
     plain = base_name(name)
+    at = 1 if plain == "topk" else 0
+    if rest and isinstance(rest[0], bool):  # whether a variance is unbiased, of all axes
+        rest.insert(0, None)
+    held = rest[at] if len(rest) > at else named.get("dim", -1 if plain in ("sort", "topk") else None)
     if held is None or held == []:
         if plain not in _ALL_AXES:
             raise ctx.unsupported(f"'{name}' of a whole tensor within torch.vmap", ADVICE)
-        held = list(range(x.rank(ctx)))
-        if not held:
+        held = list(range(rank))
+        if not held and plain not in ("var", "std"):
             return x
+    if rank == 0 and plain != "unsqueeze":  # axes 0 and -1 are allowed, and are none of the levels'
+        raise ctx.unsupported(f"'{name}' of single numbers within torch.vmap", ADVICE)
     moved: Any = [_behind(n, first) for n in held] if isinstance(held, (list, tuple)) else _behind(held, first)
     if plain == "prod" and isinstance(moved, list):
         moved = moved[0] if len(moved) == 1 else moved
-    if rest:
-        rest[0] = moved
+    if len(rest) > at:
+        rest[at] = moved
     else:
         named["dim"] = moved
     found = call(ctx, name, [x.tensor, *rest], named)
