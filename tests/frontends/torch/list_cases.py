@@ -230,6 +230,43 @@ class Numbers(nn.Module):
         return torch.tensor(halves), n, halves[n % 4]
 
 
+class Replaced(nn.Module):
+    """A list that each turn begins anew, and branches of two ranks that a number says, which is no count."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        rows: list[Tensor] = []
+        for i in range(int(x.abs().sum()) % 7 + 1):
+            rows = [x[i % 3] * 2]
+        if float(x.sum()) > 0:
+            y = x * 2
+        else:
+            y = x.flatten() * 3
+        return torch.stack(rows), y + 1
+
+
+class HeldIsWritten(nn.Module):
+    """Refused: what a list holds is written in place, and the list is read."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows: list[Tensor] = []
+        held = x[0] * 1.0
+        for _ in range(int(x.abs().sum()) % 7 + 1):
+            rows.append(held)
+        held += 1000.0
+        return torch.stack(rows)
+
+
+class ItemIsWritten(nn.Module):
+    """Refused: the same through the list."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows: list[Tensor] = []
+        for i in range(int(x.abs().sum()) % 7 + 1):
+            rows.append(x[i % 3] + 1.0)
+        rows[0].add_(100.0)
+        return torch.stack(rows)
+
+
 class Ragged(nn.Module):
     """Refused: items of as many shapes as turns."""
 
@@ -249,7 +286,7 @@ class NoneOut(nn.Module):
         return x, x * 2
 
 
-REFUSED = (Ragged, NoneOut)
+REFUSED = (Ragged, NoneOut, HeldIsWritten, ItemIsWritten)
 MODULES = {
     "GrowsByCount": lambda draw: GrowsByCount(),
     "GrowsInBranch": lambda draw: GrowsInBranch(),
@@ -262,6 +299,7 @@ MODULES = {
     "TwoRanks": lambda draw: TwoRanks(),
     "Suppressed": lambda draw: Suppressed(),
     "Numbers": lambda draw: Numbers(),
+    "Replaced": lambda draw: Replaced(),
 }
 
 

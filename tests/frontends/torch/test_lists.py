@@ -19,7 +19,9 @@ from MNN.runtime.session import Session
 from tests.frontends.torch.peer import written
 
 FIRST, COUNT = (int(os.environ.get(f"MNN_TORCH_{k}", given)) for k, given in (("SEED", "1"), ("PROGRAMS", "1")))
-NAMES = ("GrowsByCount GrowsInBranch Joined Chosen Greedy Beams Early Optionals TwoRanks Suppressed Numbers").split()
+NAMES = (
+    "GrowsByCount GrowsInBranch Joined Chosen Greedy Beams Early Optionals TwoRanks Suppressed Numbers Replaced"
+).split()
 
 
 def _files(seed: int, name: str) -> tuple[Path, dict[str, np.ndarray]]:
@@ -46,7 +48,12 @@ def test_lists(seed: int, name: str, reference: bool) -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("Ragged", "items of one shape and type"), ("NoneOut", "give a tensor, such as an empty one, for None")],
+    [
+        ("Ragged", "items of one shape and type"),
+        ("NoneOut", "give a tensor, such as an empty one, for None"),
+        ("HeldIsWritten", "write to a copy"),
+        ("ItemIsWritten", "write to a copy"),
+    ],
 )
 def test_what_is_refused(name: str, said: str) -> None:
     with pytest.raises(UnsupportedError, match=said):

@@ -45,7 +45,7 @@ class Variable:
         self._version = 0
         self._seen = 0 if below is None else below.version
         self._layout: Layout | bool = True
-        self._copied: tuple[Variable, int] | None = None
+        self._copied: list[tuple[Variable, int]] = []
         self._copies: list[Variable] = []
         self._views: weakref.WeakSet[Variable] | None = None
         self.is_operand = False
@@ -138,12 +138,18 @@ class Variable:
     def copied_from(self, source: Variable) -> None:
         """Says that this may be a copy or a view of ``source``, which nobody knows: once either is written, the other
         cannot be read."""
-        self._copied = (source, source.root.version)
+        self._copied.append((source, source.root.version))
         source.root._copies.append(self)
+
+    def copied_like(self, other: Variable) -> None:
+        """Says that this may be a copy or a view of what ``other`` may be one of, as that was then."""
+        for source, version in other._copied:
+            self._copied.append((source, version))
+            source.root._copies.append(self)
 
     def _check(self, ctx: TorchBuilder) -> None:
         root = self.root
-        doubtful = root._copied is not None and root._copied[0].root.version != root._copied[1]
+        doubtful = any(source.root.version != version for source, version in root._copied)
         if doubtful or any(c._version for c in root._copies):
             raise ctx.unsupported(
                 "writing in place to a tensor, or to what may be a copy or a view of it, by its order in memory,",
@@ -171,7 +177,7 @@ class Variable:
                 before.note_view(view)
             if self._below is not None and self._below._views is not None:
                 self._below._views.discard(self)  # what lies between sees it now
-            self._views, self._copied, self._copies = None, None, []
+            self._views, self._copied, self._copies = None, [], []
             self._value, self._below, self._again, self._back = value, before, again, back
             self._version, self._seen = 0, before.version
             before.note_view(self)

@@ -15,11 +15,12 @@ from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Int, Number, is_scalar
 from MNN.frontends.torch.script.builtins import RaisedError
 from MNN.frontends.torch.script.journal import NOTHING, Container, Unmerged, note_container, refill
-from MNN.frontends.torch.script.open_lists import Run, form_of, packed
+from MNN.frontends.torch.script.open_lists import Run, as_run, form_of, packed
 from MNN.frontends.torch.script.optional import UNINITIALIZED, Maybe, placeholder, unwrapped
 from MNN.frontends.torch.script.outcomes import Outcome, Returned, Walker, walk_aside
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
+from MNN.ir.shape import Dim
 
 _DIFFERENT = Unmerged("of different kinds after two branches")
 
@@ -72,16 +73,21 @@ def if_(
 
 def _of_two_ranks(sides: Sequence[Outcome], scope: dict[str, Any], condition: Number) -> bool:
     """Whether a tensor that both branches leave has another rank after each, and both may have elements."""
-    if condition.at_zero is not None:
-        return False
     a, b = sides
+    empty = None if condition.at_zero is None else 0 if condition.at_zero else 1
     for name in a.scope.keys() & b.scope.keys():
         left, right = a.scope[name], b.scope[name]
         if left is not right and isinstance(left, Variable) and isinstance(right, Variable):
             shapes = [a.read(left).shape, b.read(right).shape]
-            if None not in shapes and len(shapes[0] or ()) != len(shapes[1] or ()):
+            if None in shapes or len(shapes[0] or ()) == len(shapes[1] or ()):
+                continue
+            if empty is None or not _may_be_empty(shapes[empty] or ()):
                 return True
     return False
+
+
+def _may_be_empty(shape: Sequence[Dim]) -> bool:
+    return any(not isinstance(n, int) or n == 0 for n in shape)
 
 
 class _Merger:
@@ -142,7 +148,7 @@ class _Merger:
         if form is None or any(f != form for f, (items, _) in zip(forms, pairs, strict=True) if items):
             return None
         a, b = (packed(side.ctx, items, form, side.read) for items, side in pairs)
-        return [Run(self._either(a, b), form.numbers)]
+        return [as_run(self._either(a, b), [*left, *right], form.numbers)]
 
     def _half(self, left: Any, right: Any) -> Any:
         """What only one of the branches has."""
@@ -197,6 +203,8 @@ class _Merger:
         for i, (holder, *ends) in enumerate(self._results):
             shapes = [end.shape for end in ends]
             if None in shapes or len(shapes[0] or ()) == len(shapes[1] or ()):
+                continue
+            if not _may_be_empty(shapes[empty] or ()):
                 continue
             ctx = self._sides[empty].ctx
             ctx.where = "If"

@@ -121,17 +121,21 @@ def _loop(
             break
         carried = _Carried(scope, carried.names, [*carried.containers, *more], [*carried.tensors, *written])
     inside, starts = turn.outcome.ctx, turn.starts
-    results = [_value(inside, r, turn.outcome, v.dtype) for r, v in zip(turn.results(), starts, strict=True)]
+    ends = turn.results()
+    results = [_value(inside, r, turn.outcome, v.dtype) for r, v in zip(ends, starts, strict=True)]
     inside.graph.outputs = [inside.op("Identity", v) for v in (turn.goes_on(), *results)]
     ctx = walker.ctx
     first = going.value if isinstance(going, Number) else None
     made = ctx.emit("Loop", [None if count is None else count.value, first, *starts], len(starts), body=inside.graph)
     for out, start, result in zip(made, starts, inside.graph.outputs[1:], strict=True):
         describe(out, start, result)
-    leaves = (
-        Variable(v) if isinstance(s, Variable) else Number(v) for v, s in zip(made, carried.starts(), strict=True)
-    )
-    names, contents = carried.filled(leaves)
+    befores = carried.starts()
+    leaves = [Variable(v) if isinstance(s, Variable) else Number(v) for v, s in zip(made, befores, strict=True)]
+    names, contents = carried.filled(iter(leaves))
+    for leaf, *sides in zip(leaves, befores, ends, strict=True):
+        for side in sides:
+            if isinstance(leaf, Variable) and isinstance(side, Variable):
+                leaf.copied_like(side)
     scope.update(names)
     for container, held in zip(carried.containers, contents, strict=True):
         note_container(ctx, container)
@@ -262,7 +266,8 @@ def _regathered(before: Any, after: Any, outcome: Outcome) -> Any:
         held = outcome.contents(after)
         form = form_of(outcome.ctx, held, outcome.read)
         first = form_of(outcome.ctx, before)
-        if len(held) != 1 and first is not None and (form == first or not held):
+        one = len(held) == 1 and isinstance(held[0], Run)
+        if not one and first is not None and (form == first or not held):
             return make_open(outcome.ctx, held, first, outcome.read)
     return after
 

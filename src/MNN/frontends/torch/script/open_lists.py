@@ -108,7 +108,20 @@ def _size(ctx: TorchBuilder, size: Dim) -> Int:
 
 def make_open(ctx: TorchBuilder, items: Sequence[Any], form: Form, read: Read | None = None) -> list[Any]:
     """The same list as one run."""
-    return [Run(Variable(packed(ctx, items, form, read)), form.numbers)]
+    return [as_run(Variable(packed(ctx, items, form, read)), items, form.numbers)]
+
+
+def as_run(made: Variable, items: Iterable[Any], numbers: bool) -> Run:
+    """Copies of the items, which cannot be read once an item was written in place."""
+    _copies(made, items)
+    return Run(made, numbers)
+
+
+def _copies(made: Variable, items: Iterable[Any]) -> None:
+    for item in items:
+        held = item.items if isinstance(item, Run) else item
+        if isinstance(held, Variable) and held is not made:
+            made.copied_from(held)
 
 
 def gathered(ctx: TorchBuilder, items: Sequence[Any], what: str) -> tuple[Variable, Form]:
@@ -152,7 +165,9 @@ def item(ctx: TorchBuilder, items: Sequence[Any], index: Int) -> Any:
     if form.numbers:
         found.shape = ()
         return Number(found)
-    return Variable(found)
+    made = Variable(found)
+    _copies(made, items)
+    return made
 
 
 def replaced(ctx: TorchBuilder, items: Sequence[Any], index: Int, new: Any) -> list[Any]:
@@ -168,14 +183,14 @@ def replaced(ctx: TorchBuilder, items: Sequence[Any], index: Int, new: Any) -> l
     here = ctx.op("BinaryOp", places, ctx.scalar(place, DType.I64), opType="EQUAL")
     here = ctx.unsqueeze(here, *range(1, len(form.shape) + 1))
     last = ctx.op("GatherV2", given, ctx.scalar(count, DType.I64), ctx.const(np.asarray(0, np.int32)))
-    return [Run(Variable(ctx.op("Select", here, last, before)), form.numbers)]
+    return [as_run(Variable(ctx.op("Select", here, last, before)), [*items, new], form.numbers)]
 
 
 def part(ctx: TorchBuilder, items: Sequence[Any], start: Any, end: Any, step: Any) -> list[Any]:
     """A slice of such a list."""
     lines, form = gathered(ctx, items, "a slice of a list")
     cut = call(ctx, "slice", [lines, 0, start, end, 1 if step is None else step], {})
-    return [Run(cut, form.numbers)]
+    return [as_run(cut, items, form.numbers)]
 
 
 def as_tensor(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
