@@ -164,11 +164,31 @@ def segments(d: Draw) -> Any:
 
 
 @entry
+def far_away(d: Draw) -> Any:
+    """Quantiles of the smallest shares, and the zeta function between poles."""
+    s, shape = torch.special, d.shape(1, 3)
+    share = 10 ** -(d.tensor(shape, torch.float64).abs() * 12)
+    places = (
+        -torch.floor(d.tensor(shape, torch.float64).abs() * 20) - 0.5 + d.tensor(shape, torch.float64).clamp(-1, 1) / 4
+    )
+    order = torch.from_numpy(d.rng.integers(2, 6, shape)).double()
+    kind = d.one(torch.float32, torch.float64)
+    return [s.ndtri(share.to(kind)), s.zeta(order, places), s.polygamma(d.one(2, 3), places)]
+
+
+@entry
 def whole_numbers(d: Draw) -> Any:
     """Sums of small integers in 64 bits, and batches of nothing."""
     x = d.tensor([3, 4], d.one(torch.int8, torch.int32, torch.float32))
     columns = F.unfold(d.tensor([d.one(0, 2), 3, 5, 6], torch.float32), d.one(2, (1, 3)))
-    return [torch.einsum(d.one("ij->i", "ij->ji", "ij->"), x), torch.linalg.vander(x[0]), columns, torch.isreal(x)]
+    diagonal = torch.einsum("ii", torch.full((3, 3), 100, dtype=torch.int8))
+    return [
+        diagonal,
+        torch.einsum(d.one("ij->i", "ij->ji", "ij->"), x),
+        torch.linalg.vander(x[0]),
+        columns,
+        torch.isreal(x),
+    ]
 
 
 @entry

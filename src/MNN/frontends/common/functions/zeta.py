@@ -17,8 +17,13 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617
 def zeta(ctx: GraphBuilder, s: Value, base: Value) -> Value:
     """The sum of ``(base + k)^-s`` over all ``k`` from 0 (Hurwitz). Infinite for ``s = 1`` and at poles of ``base``;
     NaN for ``s`` below 1, and for ``base`` below 0 unless ``s`` is whole."""
-    found = _summed(ctx, s, base)
     below = compare(ctx, "LESS_EQUAL", base, 0.0)
+    share = binary(ctx, "SUB", base, unary(ctx, "FLOOR", base))
+    found = _summed(ctx, s, select(ctx, below, share, base))
+    sign = binary(ctx, "SUB", 1.0, binary(ctx, "MUL", binary(ctx, "FLOORMOD", s, 2.0), 2.0))
+    nearest, beyond = (_summed(ctx, s, select(ctx, below, binary(ctx, "SUB", 1.0, v), 1.0)) for v in (share, base))
+    terms = binary(ctx, "MUL", sign, binary(ctx, "SUB", nearest, beyond))  # those of numbers below 0
+    found = select(ctx, below, binary(ctx, "ADD", found, terms), found)
     for condition, value in (
         (binary(ctx, "MUL", below, ctx.op("Not", whole(ctx, s))), math.nan),
         (binary(ctx, "MUL", below, whole(ctx, base)), math.inf),
@@ -30,8 +35,7 @@ def zeta(ctx: GraphBuilder, s: Value, base: Value) -> Value:
 
 
 def _summed(ctx: GraphBuilder, s: Value, base: Value) -> Value:
-    """Terms until ``base`` is above 12 or so, an integral for the rest, and corrections. Bases below 0 come up by more
-    terms, but no more than 12: other libraries sum as many as it takes."""
+    """Terms until ``base``, a number from 0, is above 12, an integral for the rest, and corrections."""
     less = unary(ctx, "NEG", s)
 
     def term(at: Value) -> Value:

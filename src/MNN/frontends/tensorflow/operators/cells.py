@@ -30,7 +30,7 @@ class _Lstm:
     """What a node says of an LSTM's step; ``peepholes`` are the weights by which gates see the cell."""
 
     def __init__(self, node: TfNode, peepholes: Sequence[Value], forget_bias: float, forget_second: bool = False):
-        self.clip = node.float_attr("cell_clip", 3.0)
+        self.clip = node.float_attr("cell_clip", 0.0 if node.op == "BlockLSTMV2" else 3.0)
         self.peepholes = list(peepholes) if node.bool_attr("use_peephole", False) else []
         self.forget_bias, self.forget_second = forget_bias, forget_second
 

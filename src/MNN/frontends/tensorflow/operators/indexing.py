@@ -233,16 +233,17 @@ def bincount(ctx: Context, node: TfNode) -> Value:
 
 @tf_op("HistogramFixedWidth")
 def histogram(ctx: Context, node: TfNode) -> Value:
-    """How many numbers lie in each of equal intervals; those beyond the ends count to the outermost."""
+    """How many numbers lie in each of equal intervals; those beyond the ends count to the outermost. Places are
+    computed in f64, as TensorFlow has it."""
     values, ends, count = node.tensors(0, 3)
     kind = node.dtype_attr("dtype", DType.I32)
     low, high = (ctx.op("GatherV2", ends, ctx.const(i, DType.I32), ctx.const(0, DType.I32)) for i in (0, 1))
     low.dtype = high.dtype = values.dtype
-    bins = ctx.op("Cast", count, dstT=data_type(values.dtype or DType.F32))
-    bins.dtype = values.dtype
-    width = binary(ctx, "REALDIV", binary(ctx, "SUB", high, low), bins)
-    place = unary(ctx, "FLOOR", binary(ctx, "REALDIV", binary(ctx, "SUB", values, low), width))
-    place = binary(ctx, "MAXIMUM", binary(ctx, "MINIMUM", place, binary(ctx, "SUB", bins, 1)), 0)
+    above = binary(ctx, "SUB", binary(ctx, "MAXIMUM", values, low), low)
+    bins, whole, above = (ctx.op("Cast", v, dstT="DT_DOUBLE") for v in (count, binary(ctx, "SUB", high, low), above))
+    bins.dtype = whole.dtype = above.dtype = DType.F64
+    place = unary(ctx, "FLOOR", binary(ctx, "REALDIV", above, binary(ctx, "REALDIV", whole, bins)))
+    place = binary(ctx, "MINIMUM", place, binary(ctx, "SUB", bins, 1))
     line = ctx.op("Reshape", ctx.op("Cast", place, dstT="DT_INT32"), ctx.const([-1]))
     line.dtype = DType.I32
     ones = ctx.op("Fill", ctx.op("Shape", line), ctx.const(np.asarray(1, kind.numpy)))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from MNN.errors import FormatError
 from MNN.frontends.common.expressions import binary, compare, select, unary
-from MNN.frontends.common.functions import bessel, gamma, zeta
+from MNN.frontends.common.functions import bessel, gamma, normal, zeta
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.node import TfNode
 from MNN.frontends.tensorflow.registry import tf_op
@@ -15,17 +15,10 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 from MNN.ops.core.datatypes import data_type
 
-
-def _normal_quantile(ctx: Context, p: Value) -> Value:
-    """The number below which a share ``p`` of a normal distribution lies."""
-    centred = binary(ctx, "SUB", binary(ctx, "MUL", p, 2.0), 1.0)
-    return binary(ctx, "MUL", unary(ctx, "ERFINV", centred), math.sqrt(2.0))
-
-
 _OF_ONE: dict[str, Callable[[Context, Value], Value]] = {
     "Lgamma": gamma.lgamma,
     "Digamma": gamma.digamma,
-    "Ndtri": _normal_quantile,
+    "Ndtri": normal.quantile,
     "BesselI0": lambda ctx, x: bessel.modified(ctx, x, 0),
     "BesselI0e": lambda ctx, x: bessel.modified(ctx, x, 0, scaled=True),
     "BesselI1": lambda ctx, x: bessel.modified(ctx, x, 1),

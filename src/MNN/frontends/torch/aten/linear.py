@@ -113,8 +113,9 @@ def trilinear(
 def einsum(ctx: TorchBuilder, equation: str, operands: list[Value], path: list[int] | None = None) -> Value:
     """Of one operand with axes that are summed over, integers come out in 64 bits."""
     equation = equation.replace(" ", "")
-    given, _, out = equation.partition("->")
-    if len(operands) == 1 and "->" in equation and set(given) - set(out) and not ctx.type_of(operands[0]).is_float:
+    given, arrow, out = equation.partition("->")
+    out = out if arrow else "".join(c for c in given if given.count(c) == 1 or c == ".")
+    if len(operands) == 1 and set(given) - set(out) and not ctx.type_of(operands[0]).is_float:
         operands = [ctx.cast(operands[0], DType.I64)]
     return ctx.op("Einsum", *ctx.together(*operands), equation=equation)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from MNN.frontends.common.functions import bessel, gamma, zeta
+from MNN.frontends.common.functions import bessel, gamma, normal, zeta
 from MNN.frontends.torch.builder import Operand, TorchBuilder
 from MNN.frontends.torch.registry import Handler, apply, aten
 from MNN.ir.dtype import DType
@@ -15,6 +15,7 @@ _OF_ONE: dict[tuple[str, ...], Callable[[TorchBuilder, Value], Value]] = {
     ("lgamma", "special_gammaln"): gamma.lgamma,
     ("digamma", "special_digamma", "special_psi"): gamma.digamma,
     ("special_log_ndtr",): gamma.log_ndtr,
+    ("special_ndtri",): normal.quantile,
     ("special_spherical_bessel_j0",): bessel.spherical,
     ("i0", "special_i0", "special_modified_bessel_i0"): lambda ctx, x: bessel.modified(ctx, x, 0),
     ("special_i0e",): lambda ctx, x: bessel.modified(ctx, x, 0, scaled=True),

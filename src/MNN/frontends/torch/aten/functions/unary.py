@@ -153,10 +153,3 @@ def normal_distribution(ctx: TorchBuilder, x: Value) -> Value:
     """How much of a normal distribution lies below."""
     wide = ctx.binary("MUL", ctx.as_float(x), -math.sqrt(0.5))
     return ctx.binary("MUL", ctx.unary("ERFC", wide), 0.5)
-
-
-@aten("special_ndtri")
-def normal_quantile(ctx: TorchBuilder, x: Value) -> Value:
-    """Where so much of a normal distribution lies below."""
-    wide = ctx.binary("SUB", ctx.binary("MUL", ctx.as_float(x), 2), 1)
-    return ctx.binary("MUL", ctx.unary("ERFINV", wide), math.sqrt(2.0))
