@@ -93,6 +93,15 @@ def test_kinds_of_pooling(tmp_path: Path, seed: int) -> None:
     assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
 
 
+def test_layers_behind_the_length_1_are_refused(tmp_path: Path) -> None:
+    folder(tmp_path, ["mean"], [np.eye(4, dtype=np.float32)], True, True)
+    listed = json.loads((tmp_path / "modules.json").read_text())
+    listed.insert(2, listed[-1] | {"idx": 4})  # the vector has the length 1 before and behind the layer
+    (tmp_path / "modules.json").write_text(json.dumps(listed))
+    with pytest.raises(UnsupportedError, match="Dense behind Normalize"):
+        Pooling.of(tmp_path, "mean")
+
+
 def test_what_texts_begin_with_is_left_out() -> None:
     """All but the tokenizer's own token at the end of that alone."""
     notes = RECORDED["vectors"][0]

@@ -78,7 +78,7 @@ class Pooling:
             raise UnsupportedError(
                 f"{folder} ends in a module {other[0][1:81]}; known are {', '.join(kind[1:] for kind in _KINDS)}"
             )
-        if ".Normalize" in kinds[:-1] and kinds[-1] == ".Dense":
+        if ".Normalize" in kinds and ".Dense" in kinds[kinds.index(".Normalize") :]:
             raise UnsupportedError(f"{folder} has a module Dense behind Normalize, which is not known")
         places = [folder / place for kind, place in modules if kind == ".Pooling" and place]
         told = _optional((places[0] if places else folder / "1_Pooling") / "config.json")

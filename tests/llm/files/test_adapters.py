@@ -78,6 +78,16 @@ def test_what_cannot_be_merged(
         merged(open_weights(tmp_path), tmp_path / "lora")
 
 
+def test_patterns_are_of_the_adapters_own_names(tmp_path: Path) -> None:
+    """Which are those of layers in memory, where files call them otherwise."""
+    held, own = np.ones((6, 10), np.float32), "model.layers.0.mixer.in_proj"
+    (tmp_path / "model.safetensors").write_bytes(safetensors({"backbone.layers.0.mixer.in_proj.weight": held}))
+    parts = _adapter(tmp_path / "lora", {own: 4}, alpha_pattern={own.replace(".", r"\."): 20})
+    down, up = (parts[f"base_model.model.{own}.lora_{kind}.weight"] for kind in "AB")
+    found = merged(open_weights(tmp_path), tmp_path / "lora")["backbone.layers.0.mixer.in_proj.weight"].numpy()
+    np.testing.assert_allclose(found, held + 20 / 4 * (up @ down), rtol=1e-5, atol=1e-5)
+
+
 def test_folders_without_an_adapter(tmp_path: Path) -> None:
     weights = Weights({}, "model")
     with pytest.raises(MNNError, match=r"no adapter in .*nowhere: it has no adapter_config.json"):

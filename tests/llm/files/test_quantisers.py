@@ -93,6 +93,13 @@ def test_bytes_of_rows(tmp_path: Path) -> None:
     check(folder(tmp_path, parts, quant_method="bitsandbytes"), codes * (scale / np.float32(127))[:, None], 8)
 
 
+def test_bytes_in_the_order_of_a_gpu(tmp_path: Path) -> None:
+    parts = {"a.weight": np.zeros((32, 32), np.int8), "a.SCB": np.ones(32, np.float32)}
+    folder(tmp_path, parts | {"a.weight_format": np.array(2, np.uint8)}, quant_method="bitsandbytes")
+    with pytest.raises(MNNError, match="laid out for one kind of GPU"):
+        open_weights(tmp_path)
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize(("bits", "group"), [(8, 64), (4, 32), (3, 16), (2, 64), (1, 32), (4, 96)])
 def test_half_quadratic(tmp_path: Path, bits: int, group: int, axis: int) -> None:

@@ -80,7 +80,8 @@ def read_adapter(tensors: Weights, folder: str | os.PathLike[str]) -> dict[str, 
     for key, down in parts.items():
         if not key.endswith(".lora_A.weight"):
             continue
-        module = _stored(tensors, text_name(key.removeprefix(_PREFIX).removesuffix(".lora_A.weight")))
+        own = text_name(key.removeprefix(_PREFIX).removesuffix(".lora_A.weight"))
+        module = _stored(tensors, own)
         up = parts.get(key.replace(".lora_A.", ".lora_B."))
         name = f"{module}.weight"
         if name not in tensors:
@@ -93,7 +94,7 @@ def read_adapter(tensors: Weights, folder: str | os.PathLike[str]) -> dict[str, 
                 f"{place}: '{module}' has the parts {told} and {list(down.shape)}, which do not fit the matrix "
                 f"{list(base.shape)} of {tensors.source}; is it another model's?"
             )
-        found[module] = Change(up, down, _scale(config, module, rank, place))
+        found[module] = Change(up, down, _scale(config, own, rank, place))
     if 2 * len(found) != len(parts) or not found:
         strange = next((key for key in parts if not re.search(r"\.lora_[AB]\.weight$", key)), "nothing")
         raise UnsupportedError(f"{place} holds {strange!r}, which is no pair of lora_A and lora_B")

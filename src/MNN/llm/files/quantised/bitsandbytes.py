@@ -129,6 +129,9 @@ def _united(tensors: Mapping[str, WeightTensor], name: str, where: str) -> Weigh
             raise FormatError(f"{where} lacks the tensor '{name}.{lacking}'")
         return LeveledTensor({"weight": held, **parts, "state": tensors[f"{name}{_STATE}{kind}"]}, kind, name)
     scales = name.removesuffix("weight") + "SCB"
+    form = tensors.get(name.removesuffix("weight") + "weight_format")
+    if form is not None and form.numpy().any():
+        raise UnsupportedError(f"{where}: tensor {name!r} is laid out for one kind of GPU; save it row by row again")
     if held.dtype == np.int8 and scales in tensors:
         return VectorTensor(held, tensors[scales], name)
     if held.dtype.itemsize == 1:
