@@ -8,6 +8,7 @@ Operators whose output shape depends on data, or that have no tensor form at all
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
@@ -173,15 +174,19 @@ def _load_all() -> None:
     importlib.import_module("MNN.autodiff.operator")  # which is made of this room's primitives
 
 
-_loaded = False
+_loading = threading.RLock()
+_begun = _loaded = False
 
 
 def operators() -> dict[str, Operator]:
-    """All known operators by name; the files of this room are imported on first use."""
-    global _loaded
+    """All known operators by name; the files of this room are imported on first use, for which other threads wait."""
+    global _begun, _loaded
     if not _loaded:
-        _loaded = True
-        _load_all()
+        with _loading:
+            if not _begun:  # the files themselves may ask
+                _begun = True
+                _load_all()
+                _loaded = True
     return _OPERATORS
 
 
