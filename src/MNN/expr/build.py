@@ -63,10 +63,14 @@ def _given(value: object, kind: DType | None, layout: data_format) -> Var:
     return made
 
 
-@functools.lru_cache(maxsize=256, typed=True)
 def _number(value: float | int, kind: DType | None, layout: data_format) -> Var:
-    """A constant that nobody changes: a number in a formula, which comes again."""
-    return _given(value, kind, layout)
+    """A number in a formula, which comes again: a Var of its own, which may be written to, of numbers that stay."""
+    return leaf(_numbers(value, kind), layout)
+
+
+@functools.lru_cache(maxsize=256, typed=True)
+def _numbers(value: float | int, kind: DType | None) -> np.ndarray:
+    return _given(value, kind, NCHW)._array()
 
 
 def layout_of(operands: Sequence[Var | None]) -> data_format:

@@ -142,8 +142,8 @@ class Expr:
         """The numbers of the first output in an array that is the caller's, in row-major order."""
         if self._deferred is not None and not self._deferred.passed:
             return copies.contiguous(self._deferred.computed())
-        copy: np.ndarray = self.results()[0].copy()
-        return copy
+        array = self.results()[0]
+        return array.copy() if array.flags.c_contiguous else copies.fresh(array)
 
     def in_row_major_order(self, index: int) -> np.ndarray:
         """The numbers of an output, which lie in row-major order from now on."""

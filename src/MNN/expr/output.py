@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import compute
+from MNN.expr.fused import copies
 from MNN.expr.node import Expr
 from MNN.expr.types import Ints, data_format, dtype, public
 from MNN.ir.dtype import DType
@@ -129,7 +130,7 @@ class Output:
         """A copy of the numbers."""
         few = self._few
         if few is not None:
-            own: np.ndarray = few.copy()
+            own: np.ndarray = few.copy() if few.flags.c_contiguous else copies.fresh(few)
             return own
         return self._expr.given_away() if not self._index else self._array().copy()
 
@@ -197,7 +198,7 @@ class Output:
         if self._expr.op == "Input" and self._expr.array is None:
             array = None if op == "Input" else np.zeros(self._expr.leaf_type[1], self._expr.leaf_type[0].numpy)
         else:
-            array = self._array()
+            array = self._settled(op)
         if self._expr.is_leaf or self._expr.outputs == 1:
             self._expr.become(op, array)
         else:
@@ -205,6 +206,13 @@ class Output:
             name = self._expr.name
             self._expr, self._index = Expr.leaf(op, DType.of(array), array.shape, array), 0
             self._expr.name = name
+
+    def _settled(self, op: str = "") -> np.ndarray:
+        """Its numbers in an array that stays as it is, for a leaf of the kind ``op``: training writes to those of
+        parameters, which results may be views of."""
+        array, expr = self._array(), self._expr
+        changing = expr.op != op and any(leaf.op == "Trainable" for leaf in expr.sources)
+        return array.copy() if changing else array
 
     def fix_as_const(self) -> None:
         """Keeps its present numbers as a constant."""

@@ -47,7 +47,7 @@ class Var(Output):
     def replace(self, source: Var) -> None:
         """Becomes ``source``: whoever uses this Var's numbers uses those of ``source`` from now on."""
         if self._expr.is_leaf and self._expr.op != "Const":
-            self._expr.become(self._expr.op, source._array())
+            self._expr.become(self._expr.op, source._settled())
         else:
             self._expr, self._index, self._layout = source._expr, source._index, source._layout
 

@@ -307,8 +307,8 @@ def running_sum(x: Var, axis: int) -> Var | None:
     array = _held(x)
     if array is None or not array.size or x._kind not in _NUMBERS:
         return None
-    found = silently(np.add.accumulate, array, axis, array.dtype)
-    return constant(found, x._kind, x._layout) if found.flags.c_contiguous else None
+    found = silently(np.add.accumulate, copies.contiguous(array), axis, array.dtype)
+    return constant(found, x._kind, x._layout)
 
 
 def joined(parts: Sequence[Var], axis: int, kind: DType) -> Var | None:

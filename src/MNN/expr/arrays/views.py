@@ -41,7 +41,7 @@ def _lasting(array: Array, x: Var) -> Array:
     whole = array
     while type(whole.base) is Array:
         whole = whole.base
-    return array if array.size * _SHARE >= whole.size else copies.fresh(array)
+    return array if array.nbytes * _SHARE >= whole.nbytes else copies.fresh(array)
 
 
 def seen(x: Var, view: Callable[[Array], Array], layout: data_format | None = None) -> Var | None:
@@ -101,7 +101,7 @@ def stacked(parts: Sequence[Var], axis: int) -> Var | None:
 def resized(x: Var, sizes: Sequence[int]) -> Var | None:
     """The same numbers under other sizes, of which one may be -1; 0 keeps a size."""
     array = numbers(x)
-    if array is None or not array.size:
+    if array is None or not array.size or min(sizes, default=0) < -1:
         return None
     if 0 in sizes:
         if len(sizes) > array.ndim and any(n == 0 for n in sizes[array.ndim :]):
