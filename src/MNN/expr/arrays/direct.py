@@ -31,6 +31,7 @@ from MNN.expr.arrays.few import (
     silently,
     spread,
 )
+from MNN.expr.fused import copies
 from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.types import dtype
 from MNN.expr.var import Var
@@ -351,6 +352,8 @@ def moved(x: Any, order: object) -> Var | None:
         return None
     try:
         found = a.transpose(order)
+        if a.size > copies.SMALLEST:  # numpy would be slow at each use; a kernel copies them once
+            return _made(copies.fresh(found), x)
         return _made(found if a.size > COPIED else found.copy(), x)
     except MISFITS:
         return None
