@@ -164,6 +164,17 @@ def test_sums_before_padding_and_shared_factors_stay() -> None:
     stays("input-scale-folding", m.done(m.conv(scaled, 4, 4), m.op("TanH", scaled)))
 
 
+@pytest.mark.parametrize("op", ["MUL", "ADD"])
+def test_one_channel_that_constants_make_three_of_stays(op: str) -> None:
+    """A grey image, normalised as colours are. One number for all channels goes, as it does elsewhere."""
+    m = Maker()
+    y = m.binary(op, m.input(2, 1, 6, 6), m.const(m.rng.uniform(0.5, 2, (3, 1, 1))))
+    stays("input-scale-folding", m.done(m.conv(y, 4, 3, pads=[0] * 4)))
+    m = Maker()
+    y = m.binary(op, m.input(2, 1, 6, 6), m.const([[[0.5]]]))
+    fires("input-scale-folding", m.done(m.conv(y, 4, 1, pads=[0] * 4)))
+
+
 def test_folding_leaves_deconvolutions_with_a_given_size() -> None:
     m = Maker()
     node = m.op("Deconvolution", m.input(1, 4, 5, 5), m.noise(4, 6, 3, 3), m.ints(1, 7, 7, 6), hasOutputShape=True)

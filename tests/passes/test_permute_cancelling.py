@@ -68,6 +68,16 @@ def _cut(m: Maker, x: Value) -> Value:
     return m.ops("Slice", 2, x, axis=int(m.rng.integers(-4, 4)), sourceType="TENSORFLOW", slicePoints=[2, -1])[1]
 
 
+def test_what_is_given_out_may_be_used_once_more() -> None:
+    """A permutation back whose result is an output of the model, of what others between the permutations take too."""
+    m = Maker()
+    x = _first(m, m.input(2, 4, 4, 3))
+    y = m.op("TanH", m.op("ReLU", x))
+    graph = m.done(_last(m, y), _last(m, m.op("Sigmoid", m.op("Concat", y, x, axis=2))), _last(m, y))
+    after = apply("dead-code", fires("permute-cancelling", graph))[1]
+    assert ops(after).count("Permute") == 2  # of one value two outputs of the model
+
+
 def _window(m: Maker, x: Value) -> Value:
     return m.op("SliceTf", x, m.ints(0, 1, 0, 1), m.ints(-1, -1, -1, -1))
 

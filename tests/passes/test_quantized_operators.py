@@ -24,6 +24,7 @@ from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.frontends.registry import load_graph
 from MNN.ir.dtype import DType
 from MNN.passes.manager import optimize
+from tests.passes.build import Maker, fires, ops
 
 RNG = np.random.default_rng(7)
 STEPS = 1
@@ -312,3 +313,27 @@ def test_images_that_are_quantised_and_put_in_another_order(channels: int, tmp_p
     feeds = [{"x": RNG.standard_normal((2, channels, 81, 79)).astype(np.float32)} for _ in range(2)]
     quantize_static(plain, path, _Data(feeds), per_channel=True)
     _agree(path, feeds, 0.01)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        ((-5.0, -1.0), (0.0, 6.0)),
+        ((2.0, 4.0), (0.0, 1.0)),
+        ((-1.0, 2.0), (0.0, 1.0)),
+        ((0.0, 1.0), (-1.0, 2.0)),
+        ((2.0, 1.0), (0.0, 6.0)),
+    ],
+)
+def test_bounds_behind_a_product_come_one_after_the_other(bounds: tuple[tuple[float, float], ...]) -> None:
+    """Those that have nothing in common, too: what is at most -1 is 0 behind a ReLU."""
+    m = Maker()
+    scale, zero = m.const(0.05), m.const(128, np.uint8)
+    x = m.op("DequantizeLinear", m.input(1, 3, 5, 5, dtype=DType.U8), scale, zero)
+    w = m.op("DequantizeLinear", m.const(m.rng.integers(-99, 99, (4, 3, 3, 3)), np.int8), scale, m.const(0, np.int8))
+    y = m.op("Convolution", x, w, kernelX=3, kernelY=3)
+    for low, high in bounds:
+        y = m.op("ReLU6", y, minValue=low, maxValue=high)
+    graph = m.done(m.op("QuantizeLinear", y, scale, zero))
+    feeds = {"x": m.rng.integers(0, 255, (1, 3, 5, 5)).astype(np.uint8)}
+    assert "QLinearConv" in ops(fires("quantized-operators", graph, feeds=feeds))

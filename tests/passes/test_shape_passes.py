@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
@@ -25,6 +26,16 @@ def test_numbers_come_before_names_and_names_before_nothing() -> None:
     assert refine(value, [None, 7, "n"])
     assert value.shape == ("batch", 7, 5)
     assert not refine(value, [None, None, None])
+
+
+@pytest.mark.parametrize(("dtype", "factor"), [("DT_INT32", 1 << 30), ("DT_INT64", 1 << 62)])
+def test_numbers_beyond_their_type_are_left_to_what_runs(dtype: str, factor: int) -> None:
+    m = Maker()
+    sizes = m.op("Cast", m.op("Shape", m.input(2, 3, 5), outputDataType="DT_INT64"), dstT=dtype)
+    kind = np.int32 if dtype == "DT_INT32" else np.int64
+    graph = m.done(m.binary("MUL", sizes, m.const(factor, kind)))
+    _, after = apply("shape-folding", graph)
+    assert ops(after)[-1] == "MUL"
 
 
 def test_known_sizes_become_constants() -> None:

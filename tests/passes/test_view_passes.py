@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.passes.build import Maker, apply, fires, noise_for, ops, stays
+from MNN.passes.manager import optimize
+from tests.harness import run_reference
+from tests.passes.build import Maker, apply, compare, fires, noise_for, ops, stays
 
 
 def cleaned(name: str, graph, **options: object) -> list[str]:  # type: ignore[no-untyped-def]
@@ -83,3 +85,13 @@ def test_view_sinking_of_wider_constants() -> None:
         x = m.op("Squeeze", m.input(2, 4, 1, 3), squeezeDims=[-2])
         after = fires("view-sinking", m.done(m.binary("ADD", x, m.noise(*shape))))
         assert ops(after) == ["ADD", "Squeeze"]
+
+
+def test_a_constant_that_makes_more_of_one() -> None:
+    """What is behind the moved operator believes its shape."""
+    m = Maker()
+    x = m.binary("ADD", m.op("Squeeze", m.input(1, 1, 5), squeezeDims=[0]), m.noise(3, 1))
+    graph = m.done(m.op("Permute", x, dims=[1, 0]))
+    after = fires("view-sinking", graph)
+    optimize(after)
+    compare(run_reference(after, noise_for(graph)), run_reference(graph, noise_for(graph)), 1e-6)

@@ -31,6 +31,16 @@ def test_results_are_the_callers_own() -> None:
     assert session.run({"x": data})["y"].tolist() == [[0.0, 0.0, 2.0]]
 
 
+def test_outputs_that_are_the_same_do_not_share_memory() -> None:
+    x, y, z = Value("x", DType.F32, ("n", 3)), Value("y", DType.F32), Value("z", DType.F32)
+    nodes = [Node("ReLU", "act", [x], [y]), Node("Identity", "same", [y], [z])]
+    session = Session(Graph("g", [x], [y, z, x], nodes))
+    for _ in range(3):
+        found = session.run({"x": np.ones((1, 3), np.float32)})
+        found["y"][...] = 99
+        assert found["z"].tolist() == found["x"].tolist() == [[1.0, 1.0, 1.0]]
+
+
 @pytest.mark.parametrize(
     ("feeds", "words"),
     [

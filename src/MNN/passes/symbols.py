@@ -78,7 +78,17 @@ class Symbols:
             found = rule(self, node)
         except (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError):  # a misfit: reported when it runs
             return None
-        return found if found is not None and found.size <= MAX_ELEMENTS else None
+        return _within(value, found) if found is not None and found.size <= MAX_ELEMENTS else None
+
+
+def _within(value: Value, found: np.ndarray) -> np.ndarray:
+    """Elements as far as the value's type holds them: what goes beyond it wraps around when the model runs."""
+    if value.dtype is None or not value.dtype.is_int:
+        return found
+    info = np.iinfo(value.dtype.numpy.name)
+    if all(info.min <= d <= info.max for d in found.flat if isinstance(d, int)):
+        return found
+    return _each(lambda d: None if isinstance(d, int) and not info.min <= d <= info.max else d, found)
 
 
 def _objects(items: list[Element]) -> np.ndarray:

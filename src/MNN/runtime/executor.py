@@ -222,12 +222,13 @@ class Executor:
             self.last_plans.append(plan)
             given = [a for v in plan.inputs for a in nested.arrays(values[v])]
             arrays = plan.bound.run(given, self._threads)
-            own = dict(zip(plan.results, arrays, strict=True))
-            at = {**own, **dict(zip(plan.input_tensors, given, strict=True))}
-            env, blocked = plan.stage.env, plan.stage.blocked
+            at = dict(zip([*plan.results, *plan.input_tensors], [*arrays, *given], strict=True))
+            env, blocked, new = plan.stage.env, plan.stage.blocked, set(plan.results)
 
-            def result(t: Tensor, own: _Numbers = own, at: _Numbers = at) -> np.ndarray:
-                return own[t] if t in own else _numbers(t, at).copy()  # the model's constant, or the caller's input
+            def result(t: Tensor, new: set[Tensor] = new, at: _Numbers = at) -> np.ndarray:
+                own = t in new  # not the model's constant, the caller's input or what is another output already
+                new.discard(t)
+                return _numbers(t, at) if own else _numbers(t, at).copy()
 
             found.update({v: nested.assemble(env[v], result) for v in fetch if v in env and v not in found})
             if blocked is None:

@@ -115,10 +115,12 @@ def _reorder(rw: Rewriter, region: _Region, order: Order, inverse: Order) -> Non
         node.outputs = []
         rw.remove(node)
         node.outputs = kept
-        for value, made in zip(kept, new.outputs, strict=True):
+        for value in kept:
             for user in dict.fromkeys(rw.users(value)):
-                if user not in inside and _inverse(rw, user, inverse):
-                    rw.bypass(user, made)
+                if user in inside or not _inverse(rw, user, inverse) or not rw.bypass(user, sources[value]):
+                    continue
+                if rw.is_output(user.outputs[0]):  # which is made in the place of the other one, and keeps its name
+                    sources[value] = user.outputs[0]
 
 
 PASS = Pass("permute-cancelling", run, rank=27)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.ir.graph import Graph, Node, Value
+from MNN.ir.shape import Shape
 from MNN.ops.core.base import traits
 from MNN.passes.manager import Pass
 from MNN.passes.patterns import binary, plain, rank, with_constant
@@ -74,13 +75,23 @@ def _depth(kept: list[int], count: int, found: int) -> int:
 
 def _move(rw: Rewriter, node: Node, squeeze: Node, source: Value, operands: list[Value | None]) -> None:
     out = node.outputs[0]
-    inner = Value(rw.unique(f"{out.name}/whole"), out.dtype, source.shape)
+    inner = Value(rw.unique(f"{out.name}/whole"), out.dtype, _whole(squeeze, source, out))
     after = Node("Squeeze", squeeze.name, [inner], [out], dict(squeeze.attrs))
     if len(squeeze.inputs) > 1:
         after.inputs.append(squeeze.inputs[1])
     rw.insert(Node(node.op, node.name, operands, [inner], dict(node.attrs)), before=node)
     rw.swap(node, after)
     rw.remove(squeeze)
+
+
+def _whole(squeeze: Node, source: Value, out: Value) -> Shape | None:
+    """The shape of a result before it is squeezed: a constant may make more of axes of size 1 that are kept."""
+    axes = axes_of(squeeze)
+    if source.shape is None or out.shape is None or not axes:
+        return None
+    places = {a % len(source.shape) for a in axes}
+    kept = iter(out.shape)
+    return tuple(d if a in places else next(kept, d) for a, d in enumerate(source.shape))
 
 
 PASS = Pass("view-sinking", run, rank=28)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.ir.graph import Graph, Node, Value
+from MNN.ir.shape import Dim
 from MNN.ops.core.base import traits
 from MNN.ops.linear.convolution import Convolution
 from MNN.passes.folding import affine
@@ -44,7 +45,7 @@ def _fold(rw: Rewriter, node: Node, user: Node, x: Value, constant: Value, first
     depthwise = user.op == "ConvolutionDepthwise"
     groups = data.shape[0] if depthwise else max(int(attribute(user, "group")), 1)
     channels = data.shape[0] if depthwise else data.shape[1] * groups
-    numbers = _per_channel(constant, channels) if len(x.shape) == 4 else None
+    numbers = _per_channel(constant, channels, x.shape[1]) if len(x.shape) == 4 else None
     if numbers is None or (depthwise and data.shape[1] != 1):
         return False
     kind = str(node.attrs.get("opType", "ADD"))
@@ -72,13 +73,15 @@ def _fold(rw: Rewriter, node: Node, user: Node, x: Value, constant: Value, first
     return True
 
 
-def _per_channel(constant: Value, channels: int) -> np.ndarray | None:
+def _per_channel(constant: Value, channels: int, given: Dim) -> np.ndarray | None:
+    """The constant's number for each of the convolution's channels; None where there are others, or where the constant
+    makes ``channels`` of the one that is ``given`` (a grey image, normalised as colours are)."""
     data = floats(constant)
     if data is None or data.ndim > 4:
         return None
     if data.size == 1:
         return np.full(channels, float(data.reshape(-1)[0]))
-    if data.ndim < 3 or data.shape[data.ndim - 3] != channels or data.size != channels:
+    if given != channels or data.ndim < 3 or data.shape[data.ndim - 3] != channels or data.size != channels:
         return None
     return data.reshape(-1).astype(np.float64)
 

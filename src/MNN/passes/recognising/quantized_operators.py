@@ -143,7 +143,7 @@ def _quantised(rw: Rewriter, node: Node) -> None:
         return
     bounds, removed = (-np.inf, np.inf), []
     while maker is not None and (limits := traits(maker).bounds(maker)) is not None:
-        bounds = max(bounds[0], limits[0]), min(max(bounds[1], limits[0]), limits[1])
+        bounds = _in_a_row(limits, bounds)
         removed.append(maker)
         source = maker.inputs[0]
         if source is None or not rw.used_once(source):
@@ -157,7 +157,7 @@ def _quantised(rw: Rewriter, node: Node) -> None:
         return
     for flag, limits in (("relu", (0.0, np.inf)), ("relu6", (0.0, 6.0))):
         if maker.op != "MatMul" and attribute_true(maker, flag):
-            bounds = max(bounds[0], limits[0]), min(bounds[1], limits[1])
+            bounds = _in_a_row(limits, bounds)
     made = _product(rw, maker, result, line is not None)
     if made is None:
         return
@@ -167,6 +167,13 @@ def _quantised(rw: Rewriter, node: Node) -> None:
     rw.swap(node, last)
     for old in (*removed, maker):
         rw.remove(old)
+
+
+def _in_a_row(first: tuple[float, float], then: tuple[float, float]) -> tuple[float, float]:
+    """The bounds of what is bounded twice: those of the first, bounded by the second, where they have nothing in common
+    too."""
+    low, high = (min(max(v, then[0]), then[1]) for v in first)
+    return low, high
 
 
 def _product_of_floats(node: Node) -> bool:

@@ -11,6 +11,13 @@ from MNN.passes.rewrite import Rewriter
 
 _BITS = {DType.F16: 11, DType.BF16: 8, DType.F32: 24, DType.F64: 53}
 """Bits of a float's significand: it holds all integers below two to that power."""
+_OF_NARROW = {
+    **dict.fromkeys((DType.I4, DType.I2), (DType.I8, DType.I16, DType.I32, DType.I64, DType.F32, DType.F64)),
+    **dict.fromkeys((DType.U4, DType.U2), tuple(d for d in DType if d.is_int or d in (DType.F32, DType.F64))),
+}
+"""Types that hold all numbers of an integer of 4 or 2 bits. Those of other narrow types are in the large floats."""
+_EXPONENT = {DType.F16: 5, DType.BF16: 8, DType.F32: 8, DType.F64: 11}
+"""Bits of its exponent."""
 
 
 def run(graph: Graph) -> int:
@@ -25,7 +32,9 @@ def run(graph: Graph) -> int:
             continue
         inner = rw.made_by(x, "Cast")
         source = inner.inputs[0] if inner is not None else None
-        if source is None or source.dtype is None or not _widens(source.dtype, _target(inner)):
+        if source is None or source.dtype is None or target is DType.STR:  # text tells types apart: 1, 1.0, True
+            continue
+        if not _widens(source.dtype, _target(inner)):
             continue
         rw.set_input(node, 0, source)
         if "srcT" in node.attrs:
@@ -42,12 +51,14 @@ def _widens(narrow: DType, wide: DType) -> bool:
     """Whether every number of ``narrow`` is one of ``wide``."""
     if narrow is wide:
         return True
-    if DType.STR in (narrow, wide) or wide is DType.BOOL:
+    if DType.STR in (narrow, wide) or wide is DType.BOOL or wide.is_narrow:
         return False
     if narrow is DType.BOOL:
         return True
+    if narrow.is_narrow:
+        return wide in _OF_NARROW.get(narrow, (DType.F32, DType.F64))
     if narrow.is_float:
-        return wide.is_float and _BITS[wide] >= _BITS[narrow]
+        return wide.is_float and _BITS[wide] >= _BITS[narrow] and _EXPONENT[wide] >= _EXPONENT[narrow]
     digits = narrow.size * 8 - narrow.is_signed
     if wide.is_float:
         return _BITS[wide] >= digits
