@@ -15,6 +15,7 @@ from MNN.llm.models.cache import PAGE
 from MNN.runtime.config import Config
 from tests.llm import cases
 from tests.llm.check import Arrays, decoder_of
+from tests.llm.speculation.writing import small
 from tests.llm.test_families import RECORDED
 
 
@@ -72,6 +73,28 @@ def test_shorter_texts_of_models_whose_positions_turn_by_the_length() -> None:
         decoder.feed(text, tokens[:first])
         missing = decoder.resume(text, tokens[:then])
         _close(decoder.feed(text, missing)[-1], decoder.feed(decoder.text(), tokens[:then])[-1])
+
+
+def test_a_text_that_is_interrupted_as_all_its_positions_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read again turns as the longer text would: a shorter one does not go on from it."""
+    decoder = small("phi3", sliding_window=None)
+    tokens = cases.tokens(4, 2 * CHUNK)
+    length = decoder._switch
+    text, run, calls = decoder.text(), decoder._run, []
+
+    def second_breaks(works: list[Work], total: int) -> list[np.ndarray]:
+        calls.append(total)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return run(works, total)
+
+    decoder.feed(text, tokens[: length - 2])
+    with monkeypatch.context() as patch:
+        patch.setattr(decoder, "_run", second_breaks)
+        with pytest.raises(KeyboardInterrupt):
+            decoder.feed(text, tokens[length - 2 :])
+    missing = decoder.resume(text, tokens[:length])
+    _close(decoder.feed(text, missing)[-1], decoder.feed(decoder.text(), tokens[:length])[-1])
 
 
 def test_forks_share_pages_and_write_into_their_own() -> None:

@@ -12,6 +12,7 @@ import pytest
 from MNN.errors import MNNError
 from MNN.llm.engine.kept import fingerprint, load_text, save_text
 from MNN.llm.engine.paged import PagedDecoder
+from MNN.llm.language_model import LanguageModel
 from MNN.llm.models.cache import PAGE
 from MNN.runtime.config import Config
 from MNN.schema.arrays import read_noted, write_arrays
@@ -110,3 +111,19 @@ def test_fingerprints_tell_files_apart(tmp_path: Path) -> None:
     assert len(set(found)) == 5
     assert fingerprint([one, two]) == fingerprint([two, one])
     assert json.dumps(found)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2"])
+def test_a_conversation_makes_room_for_the_one_that_is_loaded(tmp_path: Path, family: str) -> None:
+    decoder, file, prompt = fresh(family, 16), tmp_path / "text.cache", cases.tokens(3, 30 * PAGE)
+    llm = LanguageModel(decoder, None, {}, tmp_path)  # type: ignore[arg-type]
+    llm._whose = "model"
+    decoder.feed(llm.conversation, prompt)
+    llm.save_cache(file)
+    others = decoder.text()
+    for one in others.lists:
+        one.grow((one.pool.free - 9) * PAGE)
+    llm.load_cache(file)
+    others.give_back(0)
+    assert llm.conversation.tokens == prompt
+    assert decoder.pools[-1].used == 30

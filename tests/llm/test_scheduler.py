@@ -261,3 +261,36 @@ def test_one_that_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
         (one, ZeroDivisionError, True) for one in both
     ]
     assert unused(scheduler, decoder)
+
+
+def test_one_that_has_no_room() -> None:
+    """Others hold the pages: it is told, and those who wait behind it are answered."""
+    decoder, rng = shared("qwen3"), np.random.default_rng(6)
+    scheduler = Scheduler(decoder)
+    large, small = asked(rng.integers(1, WORDS, 6 * PAGE).tolist(), 5), [asked([n, 7], 5) for n in (1, 2, 3)]
+    for one in (large, *small):
+        scheduler.add([one])
+    with narrow(decoder, 4):
+        told = finish(scheduler)
+    assert [one.generation for one in told if one.error] == [large]
+    for one in small:
+        check_alone(decoder, one)
+    assert unused(scheduler, decoder)
+
+
+def test_an_adapter_that_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who writes by it and who waits for it is told; the others go on."""
+    decoder, names = shared("qwen3"), ["mine"]
+    monkeypatch.setattr(PagedDecoder, "adapters", names)
+    scheduler, plain = Scheduler(decoder, 2), asked([1, 2, 3], 20)
+    writes, waits = asked([4, 5], 20), asked([6, 7], 20)
+    writes.adapter = waits.adapter = "mine"
+    for one in (plain, writes, waits):
+        scheduler.add([one])
+    scheduler.advance()
+    assert (len(plain.tokens), len(writes.tokens), len(waits.tokens)) == (1, 1, 0)
+    names.clear()
+    told = finish(scheduler)
+    assert {one.generation for one in told if one.error} == {writes, waits}
+    check_alone(decoder, plain)
+    assert unused(scheduler, decoder)

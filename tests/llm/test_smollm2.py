@@ -217,6 +217,13 @@ def test_a_conversation_in_a_file(llm: MNN.llm.LanguageModel, path: Path, tmp_pa
         rounded.load_cache(tmp_path / "talk")
 
 
+def test_a_chat_in_which_nothing_was_said(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    talk = run_command("chat", path, "--threads", 2, "--cache-file", tmp_path / "chat")
+    assert (talk.code, talk.err) == (0, "")
+    assert not (tmp_path / "chat").exists()
+
+
 def test_beams(llm: MNN.llm.LanguageModel, path: Path) -> None:
     found = llm.beams(CAPITAL, 3, max_tokens=12)
     assert (found[0].text, found[0].ended) == (PARIS, "stop")

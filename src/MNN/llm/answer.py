@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from MNN.llm.engine.decoder import Decoder, Text
+from MNN.llm.engine.decoder import CHUNK, Decoder, Text
 from MNN.llm.generation import Cost, Generation
 from MNN.llm.speculation.draft import Draft, Drafter, Drafting
 
@@ -58,22 +58,33 @@ class Answer(Generation):
     def _go_on(self, drafting: Drafting | None, before: Draft, kept: int) -> tuple[Draft, np.ndarray]:
         """A draft behind what was written, and the logits behind that and behind each of the draft's tokens; of the
         draft ``before``, so many were ``kept``."""
-        draft, given = Draft(), self.tokens[-1:]
+        draft, text = Draft(), self.behind(0)
         if drafting is not None:
             begin = time.perf_counter()
             drafting.note(len(before.tokens), kept)
-            text = self.behind(0)
-            self.decoder.cut(self.history, len(text) - 1)
+            self._missing(text)
             room = min(self.most - len(self.tokens), self.decoder.at_once(self.history)) - 1
             draft = drafting.propose(text, room, self.history)
-            given = [*text[len(self.history.tokens) :], *draft.tokens]
             self.cost.drafted += len(draft.tokens)
             self.cost.drafting += time.perf_counter() - begin
+        missing = self._missing(text)
         begin = time.perf_counter()
+        if len(missing) > CHUNK:  # nobody wants the logits behind each of these
+            self.decoder.feed(self.history, missing[:-1])
+            missing = missing[-1:]
         count = len(draft.tokens)
-        rows = self.decoder.feed(self.history, given, every=count > 0, drafted=count)[-count - 1 :]
+        rows = self.decoder.feed(self.history, [*missing, *draft.tokens], every=count > 0, drafted=count)[-count - 1 :]
         self.cost.writing += time.perf_counter() - begin
         return draft, rows
+
+    def _missing(self, text: list[int]) -> list[int]:
+        """What the caches lack of ``text``, the last token at least; all of it where others have used them meanwhile:
+        another answer, a new beginning, or what drafts."""
+        history, count = self.history, len(text) - 1
+        self.decoder.adapt(history, self.adapter)
+        if history.tokens != text[:count]:  # lists are compared faster than resume() finds where they differ
+            return self.decoder.resume(history, text)
+        return text[count:]
 
 
 __all__ = ["Answer", "Cost"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from MNN.llm.engine.decoder import Decoder
 from MNN.llm.engine.kept import fingerprint, load_text, save_text
 from MNN.llm.engine.opening import Opened, open_model
 from MNN.llm.engine.paged import PagedDecoder, PagedText
+from MNN.llm.engine.pages import NoPagesError
 from MNN.llm.files import open_weights
 from MNN.llm.files.adapters import read_adapter
 from MNN.llm.files.gguf.reader import parsed_once
@@ -223,9 +225,11 @@ class LanguageModel:
         """Goes on from what :meth:`save_cache` wrote: what a prompt begins with alike is not computed again. Raises
         :class:`MNNError` for files of other models, of this one with other bits, and for what is no such file."""
         decoder, text, model = self._paged()
-        loaded = load_text(decoder, path, model)
+        loaded: PagedText | None = None
+        with contextlib.suppress(NoPagesError):  # where there is no room for both
+            loaded = load_text(decoder, path, model)
         decoder.cut(text, 0)
-        self.conversation = loaded
+        self.conversation = load_text(decoder, path, model) if loaded is None else loaded
 
     def _paged(self) -> tuple[PagedDecoder, PagedText, str]:
         """The decoder and the conversation in pages, and whose they are."""

@@ -149,6 +149,13 @@ def test_greedy_and_what_is_allowed() -> None:
     assert Sampler(SamplingOptions(temperature=1e-6, seed=0)).next(np.array([1.0, 2.0, 1.5])) == 1
 
 
+@pytest.mark.parametrize("temperature", [5e-324, 1e-46, 1e-30, 1e-9])
+def test_as_good_as_no_temperature(temperature: float) -> None:
+    logits = np.random.default_rng(4).standard_normal(3000).astype(np.float32)
+    logits[7] = -np.inf
+    assert Sampler(SamplingOptions(temperature=temperature, seed=1)).next(logits) == logits.argmax()
+
+
 def test_no_chance() -> None:
     sampler = Sampler()
     for logits, message in [

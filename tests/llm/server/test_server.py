@@ -12,9 +12,10 @@ import httpx
 import numpy as np
 import openai
 import pytest
+from starlette.requests import ClientDisconnect
 
 import MNN
-from MNN.llm.server.app import Server
+from MNN.llm.server.app import Server, Settings
 from MNN.llm.text import Tokenizer, load_tokenizer
 from tests import zoo
 from tests.llm.server.running import NAME, Scripted, failing, served
@@ -226,6 +227,30 @@ def test_wrong_requests(
     assert error["type"] == "invalid_request_error"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_halves_of_characters(stream: bool) -> None:
+    """Clients cut texts within a pair of surrogates, models write one alone: U+FFFD comes back, and all of the rest."""
+    half, call = "smile \ud83d", '<tool_call>\n{"name": "f", "arguments": {"a": "smile \\ud83d"}}\n</tool_call>'
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("completions", {"prompt": half, "echo": True}),
+        ("responses", {"input": "x", "instructions": half, "metadata": {"a": half}}),
+        ("chat/completions", {"messages": ASK, "tools": [TOOL]}),
+        (
+            "chat/completions",
+            {"messages": ASK, "chat_template_kwargs": {"chat_template": f"{{{{ raise_exception('{half}') }}}}"}},
+        ),
+    ]
+    with served(Scripted(tokenizer(), lambda *_: call)) as (url, _):
+        for path, body in asked:
+            data = json.dumps({"model": NAME, "stream": stream, **body}).encode()
+            headers = {"content-type": "application/json"}
+            response = httpx.post(f"{url}/v1/{path}", content=data, headers=headers)
+            assert response.status_code == (400 if "chat_template_kwargs" in body else 200)
+            assert "smile \ufffd" in response.text
+            if stream and path != "responses" and response.status_code == 200:
+                assert response.text.endswith("data: [DONE]\n\n")
+
+
 def test_what_is_no_request(server: tuple[str, Server]) -> None:
     url = f"{server[0]}/v1/chat/completions"
     header = {"content-type": "application/json"}
@@ -320,6 +345,38 @@ def test_clients_that_leave() -> None:
         assert client.chat.completions.create(model=NAME, messages=ASK).choices[0].finish_reason == "stop"
         assert model.written - before < 200
         assert (server.metrics.value("mnn_running"), server.metrics.value("mnn_waiting")) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "field"), [("chat/completions", "messages"), ("responses", "input")], ids=("chat", "responses")
+)
+def test_a_client_that_leaves_before_its_stream(path: str, field: str) -> None:
+    """As servers of ASGI 2.4 tell of it: nothing can be sent."""
+    model = Scripted(tokenizer(), script, pause=0.005)
+    server = Server(model, Settings(NAME))
+    body = json.dumps({"model": NAME, "stream": True, field: [{"role": "user", "content": "count"}]}).encode()
+    scope = {
+        "type": "http", "asgi": {"version": "3.0", "spec_version": "2.4"}, "http_version": "1.1", "method": "POST",
+        "path": f"/v1/{path}", "raw_path": b"", "query_string": b"", "root_path": "", "scheme": "http",
+        "headers": [(b"content-type", b"application/json")], "client": ("a", 1), "server": ("b", 2),
+    }  # fmt: skip
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        raise OSError("the client has left")
+
+    async def asked() -> int:
+        with pytest.raises(ClientDisconnect):
+            await server.application()(scope, receive, send)
+        await asyncio.sleep(0.5)  # a loop that has ended would be noticed, too
+        return model.written
+
+    assert asyncio.run(asked()) < 20
+    assert server.metrics.value("mnn_cancelled_total") == 1
+    assert server._jobs is not None
+    server._jobs.close()
 
 
 def test_many_clients() -> None:

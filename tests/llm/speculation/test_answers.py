@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import gc
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 from MNN.errors import MNNError
+from MNN.llm.answer import Answer
 from MNN.llm.sampling import Sampler, SamplingOptions
 from MNN.llm.speculation import Draft, Lookup, ModelDrafter, drafter_of
 from tests.llm import cases
-from tests.llm.speculation.writing import small, written
+from tests.llm.speculation.writing import Words, small, written
 from tests.llm.test_families import COUNT, RECORDED
 
 EVERY = sorted({notes["config"]["model_type"] for notes in RECORDED})
@@ -141,3 +143,33 @@ def test_what_cannot_draft() -> None:
         drafter_of("eagle", None)  # type: ignore[arg-type]
     with pytest.raises(MNNError, match="cannot draft"):
         drafter_of(3, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3_next"])
+def test_answers_in_one_text_in_turns(family: str) -> None:
+    """Each is what it would be by itself, whoever has used the caches meanwhile: another answer, with a draft or
+    without, a new beginning, or what drafts."""
+    decoder, prompts = small(family), [cases.tokens(seed, 9) for seed in (5, 6)]
+    first, second = (written(decoder, prompt, 24).tokens for prompt in prompts)
+    history, words = decoder.text(), Words()
+
+    def begun(place: int, drafter: Any = None) -> Answer:
+        return Answer(
+            decoder=decoder, history=history, prompt=prompts[place], tokenizer=words,  # type: ignore[arg-type]
+            options=SamplingOptions(temperature=0.0), most=24, drafter=drafter,
+        )  # fmt: skip
+
+    for drafters in ((None, None), (Lookup(3, 1), None), (Lookup(3, 1), Lookup(3, 1))):
+        one, other = begun(0, drafters[0]), begun(1, drafters[1])
+        for _ in zip(one, other, strict=False):
+            pass
+        assert (one.read(), one.tokens, other.read(), other.tokens) == (one.text, first, other.text, second)
+    one = begun(0)
+    next(iter(one))
+    decoder.cut(history, 0)
+    one.read()
+    assert one.tokens == first
+    one = begun(0, ModelDrafter(decoder, text=history))
+    one.read()
+    assert one.tokens == first
+    assert one.cost.kept > 10

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from MNN.errors import MNNError
+from MNN.llm.text import load_tokenizer
 from MNN.llm.text.templates import ChatTemplate
+from tests import zoo
 from tests.llm.text.chats import CONVERSATIONS, SETTINGS, TEMPLATES, TEXTS
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
@@ -164,3 +166,16 @@ def test_many_threads() -> None:
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda i: template.render(x=i), range(40)))
     assert found == [body + str(i) for i in range(40)]
+
+
+def test_few_templates_of_others_are_kept() -> None:
+    """A server's clients may give one with each request."""
+    tokenizer = load_tokenizer(zoo.path("smollm2_gguf"))
+    question = [{"role": "user", "content": "a"}]
+    for i in range(30):
+        given = f"{i} {{{{ messages[0].content }}}}"
+        assert tokenizer.apply_chat_template(question, chat_template=given) == f"{i} a"
+    wanted = tokenizer.apply_chat_template(question)
+    assert tokenizer.apply_chat_template(question) == wanted
+    assert len(tokenizer._compiled) < 20
+    assert tokenizer.chat_template in tokenizer._compiled

@@ -109,7 +109,7 @@ def command(
         _answer(talk, prompt, say)
     else:
         _talk(talk, say)
-    if cache_file is not None:
+    if cache_file is not None and llm.conversation.tokens:
         llm.save_cache(cache_file)
 
 

@@ -207,7 +207,8 @@ class PagedDecoder(Decoder):
         """Goes on by ``tokens`` and gives the logits behind the last one, ``[1, vocabulary]``, or behind ``every`` one;
         ``given`` and ``drafted``: as :class:`Work` has them.
 
-        Raises :class:`MNNError` where there are none, or more than the caches may hold; the text is then as it was.
+        Raises :class:`MNNError` where there are none, or more than the caches may hold; the text is then as it was, or
+        empty where what it held is of no use any more.
         """
         assert isinstance(text, PagedText)
         self._check(text, len(tokens))
@@ -222,7 +223,8 @@ class PagedDecoder(Decoder):
                 behind = max(drafted - (len(tokens_given) - piece.stop), 0)
                 found += self._run([Work(text, part, len(part) if every else 1, beside, behind)], total)
         except BaseException:
-            self.cut(text, min(before, len(text.tokens)))
+            restarted = tokens_given is not tokens  # what there is turns as the longer text would
+            self.cut(text, 0 if restarted else min(before, len(text.tokens)))
             raise
         finally:
             if text.marks is not None:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from MNN.errors import RunError
+from MNN.errors import MNNError, RunError
 from MNN.llm.engine.decoder import CHUNK, Decoder, Text, pieces
 from MNN.llm.engine.texts import Step, texts_of
 from MNN.llm.generation import Generation
@@ -101,9 +101,12 @@ class Scheduler:
 
     def advance(self) -> list[Progress]:
         """One step of all that run; what it gave. Those that have ended, or were cancelled, are told too."""
-        found = self._leave()
+        found = self._leave() + self._refuse()
         self._admit()
-        steps = self._steps()
+        try:
+            steps = self._steps()
+        except RunError as error:  # others may have room
+            return found + self._fail(self._running[0], error)
         if not steps:
             return found
         if self.draft is not None:
@@ -167,6 +170,15 @@ class Scheduler:
                         self._texts.keep(task.text)
         return found
 
+    def _refuse(self) -> list[Progress]:
+        """Takes out those whose adapter was removed: the others go on."""
+        known, found = {"", *self.decoder.adapters}, []
+        for task in [*self._waiting, *self._running]:
+            name = task.generations[0].adapter
+            if name not in known:
+                found += self._fail(task, MNNError(f"the adapter {name!r:.60} was removed before the answer was done"))
+        return found
+
     def _fail(self, task: _Task, error: Exception) -> list[Progress]:
         (self._running if task in self._running else self._waiting).remove(task)
         if task.drafting is not None:
@@ -210,7 +222,8 @@ class Scheduler:
     # -- steps ------------------------------------------------------------------------------------------------------
 
     def _steps(self) -> list[tuple[_Task, list[int]]]:
-        """What each goes on by: those that write by a token, those that read by what the step has room for."""
+        """What each goes on by: those that write by a token, those that read by what the step has room for. RunError
+        where the only one that is left has no room."""
         while True:
             steps = self._planned()
             if self._texts.fits([(task.text, tokens) for task, tokens in steps if task.text is not None]):

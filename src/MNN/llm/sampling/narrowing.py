@@ -37,13 +37,17 @@ class Candidates:
         return np.asarray(np.exp(below, out=below))
 
 
+_COLDEST = float(np.finfo(np.float32).tiny)
+"""Less may be 0 as a float of 32 bits."""
+
+
 def temperature(candidates: Candidates, options: SamplingOptions) -> Candidates:
     """Divides the logits, counted from the largest so that none overflows."""
     if options.temperature == 1:
         return candidates
     with np.errstate(over="ignore"):
         scaled = candidates.logits - candidates.logits.max()
-        scaled /= np.float32(options.temperature)
+        scaled /= np.float32(max(options.temperature, _COLDEST))
     return Candidates(candidates.ids, scaled)
 
 

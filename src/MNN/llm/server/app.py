@@ -15,8 +15,9 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from MNN.errors import MNNError
 from MNN.llm.server import fields, requests
@@ -26,7 +27,7 @@ from MNN.llm.server.errors import RequestError
 from MNN.llm.server.jobs import Jobs, Model
 from MNN.llm.server.metrics import Metrics
 from MNN.llm.server.ranking import Ranking, Ranks
-from MNN.llm.server.responses import Envelope
+from MNN.llm.server.responses import Envelope, as_json
 from MNN.llm.server.responses_api.kept import KeptResponses
 from MNN.llm.server.responses_api.requests import previous, response
 from MNN.llm.server.responses_api.responding import Responding
@@ -128,12 +129,12 @@ class Server:
                 response = Response(status_code=499)
             except RequestError as error:
                 headers = {"Retry-After": "1"} if error.status == 429 else None
-                response = JSONResponse(error.body, error.status, headers)
+                response = _Json(error.body, error.status, headers)
             except MNNError as error:
-                response = JSONResponse(RequestError(400, str(error)).body, 400)
+                response = _Json(RequestError(400, str(error)).body, 400)
             except Exception as error:  # noqa: BLE001 - the server goes on
                 _LOG.exception("a request could not be answered")
-                response = JSONResponse(RequestError(500, f"internal error: {type(error).__name__}").body, 500)
+                response = _Json(RequestError(500, f"internal error: {type(error).__name__}").body, 500)
             path = request.scope["route"].path if "route" in request.scope else request.url.path
             self.metrics.add("mnn_requests_total", path=path, status=response.status_code)
             return response
@@ -196,12 +197,12 @@ class Server:
         return await _told(request, answering, asked.chat.stream)
 
     async def kept_response(self, request: Request) -> Response:
-        return JSONResponse(self._kept.body(request.path_params["id"]))
+        return _Json(self._kept.body(request.path_params["id"]))
 
     async def forget_response(self, request: Request) -> Response:
         name = request.path_params["id"]
         self._kept.forget(name)
-        return JSONResponse({"id": name, "object": "response", "deleted": True})
+        return _Json({"id": name, "object": "response", "deleted": True})
 
     async def embeddings(self, request: Request) -> Response:
         asked = requests.embedding(await self._body(request))
@@ -209,7 +210,7 @@ class Server:
         if self._embeddings is None:
             does = "compares" if self._ranking is not None else "writes"
             raise RequestError(400, f"this model {does} texts; it gives no embeddings", "model", "unsupported_endpoint")
-        return JSONResponse(await run_in_threadpool(self._embeddings.answer, asked))
+        return _Json(await run_in_threadpool(self._embeddings.answer, asked))
 
     async def rerank(self, request: Request) -> Response:
         asked = requests.rerank(await self._body(request))
@@ -217,15 +218,15 @@ class Server:
         if self._ranking is None:
             does = "embeds" if self._embeddings is not None else "writes"
             raise RequestError(400, f"this model {does} texts; it compares none", "model", "unsupported_endpoint")
-        return JSONResponse(await run_in_threadpool(self._ranking.answer, asked))
+        return _Json(await run_in_threadpool(self._ranking.answer, asked))
 
     async def models(self, request: Request) -> Response:
-        return JSONResponse({"object": "list", "data": [self._described(name) for name in self._models]})
+        return _Json({"object": "list", "data": [self._described(name) for name in self._models]})
 
     async def model(self, request: Request) -> Response:
         name = request.path_params["name"]
         self._adapter_of(name)
-        return JSONResponse(self._described(name))
+        return _Json(self._described(name))
 
     def _described(self, name: str) -> dict[str, Any]:
         found = {"id": name, "object": "model", "created": self._started, "owned_by": "local"}
@@ -234,7 +235,7 @@ class Server:
         return found | {"max_model_len": self._room}
 
     async def health(self, request: Request) -> Response:
-        return JSONResponse({"status": "ok"})
+        return _Json({"status": "ok"})
 
     async def shown_metrics(self, request: Request) -> Response:
         return PlainTextResponse(self.metrics.text(), media_type="text/plain; version=0.0.4")
@@ -244,16 +245,39 @@ class Server:
         return HTMLResponse(self._page, headers=headers)
 
 
+class _Json(Response):
+    """A body of JSON."""
+
+    media_type = JSON
+
+    def render(self, content: Any) -> bytes:
+        return as_json(content)
+
+
+class _Events(StreamingResponse):
+    """An answer as server-sent events. It ends with them, also where the client has left before the first one."""
+
+    def __init__(self, answering: Answering | Responding) -> None:
+        headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+        super().__init__(answering.events(), media_type="text/event-stream", headers=headers)
+        self._answering = answering
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._answering.cancel()
+
+
 async def _told(request: Request, answering: Answering | Responding, stream: bool) -> Response:
     """An answer in one piece, or as server-sent events."""
     await answering.prepare()
     if stream:
-        headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-        return StreamingResponse(answering.events(), media_type="text/event-stream", headers=headers)
-    return JSONResponse(await answering.whole(request.is_disconnected))
+        return _Events(answering)
+    return _Json(await answering.whole(request.is_disconnected))
 
 
 async def _http_error(request: Request, error: HTTPException) -> Response:
     """Unknown paths and methods."""
     told = RequestError(error.status_code, f"{request.method} {request.url.path[:200]}: {error.detail}")
-    return JSONResponse(told.body, error.status_code, error.headers)
+    return _Json(told.body, error.status_code, error.headers)

@@ -30,7 +30,7 @@ def number(body: Mapping[str, Any], name: str, low: float, high: float) -> float
     value = body.get(name)
     if value is None:
         return None
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+    if not isinstance(value, int | float) or isinstance(value, bool) or value in (math.inf, -math.inf):
         raise wrong(name, f"a number is expected, not {_shown(value)}")
     if not low <= value <= high:
         raise wrong(name, f"{value} is {'less' if value < low else 'more'} than {low if value < low else high:.15g}")
@@ -39,10 +39,12 @@ def number(body: Mapping[str, Any], name: str, low: float, high: float) -> float
 
 def whole(body: Mapping[str, Any], name: str, low: int, high: int) -> int | None:
     """A whole number within limits, or None."""
-    value = number(body, name, low, high)
-    if value is not None and value != int(value):
+    if number(body, name, low, high) is None:
+        return None
+    value = body[name]  # a float has no room for all of them
+    if value != int(value):
         raise wrong(name, f"a whole number is expected, not {value}")
-    return None if value is None else int(value)
+    return int(value)
 
 
 def flag(body: Mapping[str, Any], name: str) -> bool:

@@ -130,7 +130,7 @@ def chat(body: Mapping[str, Any]) -> Chat:
         single=body.get("parallel_tool_calls") is not None and not fields.flag(body, "parallel_tool_calls"),
         messages=[_message(message, f"messages[{i}]") for i, message in enumerate(messages)],
         tools=tools,
-        template=fields.mapping(body, "chat_template_kwargs"),
+        template=_template(body),
     )
 
 
@@ -187,7 +187,8 @@ def _shared(body: Mapping[str, Any]) -> dict[str, Any]:
 def _bias(body: Mapping[str, Any]) -> dict[int, float]:
     found = {}
     for token, amount in fields.mapping(body, "logit_bias").items():
-        if not token.isdigit() or not isinstance(amount, int | float) or not -100 <= amount <= 100:
+        digits = token.isascii() and token.isdigit() and len(token) < 19
+        if not digits or not isinstance(amount, int | float) or not -100 <= amount <= 100:
             raise wrong("logit_bias", "tokens with numbers from -100 to 100 are expected")
         found[int(token)] = float(amount)
     return found
@@ -205,6 +206,16 @@ def _format(body: Mapping[str, Any]) -> dict[str, Any] | None:
             schema = fields.mapping(fields.mapping(wanted, "json_schema"), "schema")
             return schema or {"type": "object"}
     raise wrong("response_format", "type has to be text, json_object or json_schema")
+
+
+def _template(body: Mapping[str, Any]) -> dict[str, Any]:
+    found = fields.mapping(body, "chat_template_kwargs")
+    taken = next((name for name in ("self", "messages", "tools") if name in found), None)
+    if taken is not None:
+        raise wrong("chat_template_kwargs", f"{taken} is nothing that a template takes from here")
+    if not isinstance(found.get("chat_template") or "", str):
+        raise wrong("chat_template_kwargs", "chat_template is a text")
+    return found
 
 
 def _tools(body: Mapping[str, Any]) -> list[dict[str, Any]]:

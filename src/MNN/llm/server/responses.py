@@ -137,9 +137,18 @@ class TokenLog:
             return "bytes:" + "".join(f"\\x{byte:02x}" for byte in data)
 
 
+def as_json(body: Any) -> bytes:
+    """JSON in UTF-8; U+FFFD for halves of surrogate pairs, which clients cut off and models write."""
+    text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
 def event(body: dict[str, Any]) -> bytes:
     """A server-sent event."""
-    return b"data: " + json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
+    return b"data: " + as_json(body) + b"\n\n"
 
 
 DONE = b"data: [DONE]\n\n"

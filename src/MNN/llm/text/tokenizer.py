@@ -25,6 +25,10 @@ def byte_characters() -> dict[str, int]:
     return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}
 
 
+_OTHERS = 16
+"""Compiled templates up to which those that are not the model's own are kept."""
+
+
 class Tokenizer:
     """A model's tokenizer. ``core``: a ``tokenizers.Tokenizer``; ``templates``: chat templates by name."""
 
@@ -152,9 +156,12 @@ class Tokenizer:
         source = self._templates.get(name, chosen)
         if source is None:
             raise MNNError("the model has no chat template; give one (chat_template=...), or write the prompt yourself")
-        if source not in self._compiled:
-            self._compiled[source] = ChatTemplate(source)
-        return self._compiled[source].render(
+        template = self._compiled.get(source)
+        if template is None:
+            template = ChatTemplate(source)
+            if source in self._templates.values() or len(self._compiled) < _OTHERS:  # clients of a server give any
+                self._compiled[source] = template
+        return template.render(
             messages=messages,
             tools=tools,
             add_generation_prompt=add_generation_prompt,

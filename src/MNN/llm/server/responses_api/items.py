@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from typing import Any
 
 from MNN.llm.server.jobs import End
 from MNN.llm.server.reading import Part
+from MNN.llm.server.responses import as_json
 from MNN.llm.server.responses_api.requests import ResponseAsked
 
 Event = dict[str, Any]
@@ -172,8 +172,7 @@ class ResponseWriter:
 
 def encoded(event: Event) -> bytes:
     """A server-sent event."""
-    data = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
-    return f"event: {event['type']}\ndata: {data}\n\n".encode()
+    return f"event: {event['type']}\n".encode() + b"data: " + as_json(event) + b"\n\n"
 
 
 __all__ = ["ResponseWriter", "encoded"]

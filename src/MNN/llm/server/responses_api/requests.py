@@ -142,7 +142,7 @@ def _tools(body: Mapping[str, Any]) -> tuple[list[dict[str, Any]], Any]:
     if choice.get("type") != "allowed_tools":
         raise wrong("tool_choice", "auto, none, required, a function with a name, or allowed_tools are expected")
     allowed = choice.get("tools")
-    names = {one.get("name") for one in allowed if isinstance(one, Mapping)} if isinstance(allowed, list) else set()
+    names = [one.get("name") for one in allowed if isinstance(one, Mapping)] if isinstance(allowed, list) else []
     return [tool for tool in found if tool["function"]["name"] in names], choice.get("mode", "auto")
 
 

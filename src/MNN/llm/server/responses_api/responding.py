@@ -33,6 +33,10 @@ class Responding:
         """See :meth:`Answering.prepare`."""
         await self._answering.prepare()
 
+    def cancel(self) -> None:
+        """Nobody waits any more."""
+        self._answering.cancel()
+
     async def whole(self, gone: Callable[[], Awaitable[bool]]) -> dict[str, Any]:
         """The response in one piece. ``gone``: whether the client has left, which is asked now and then."""
         watch = asyncio.ensure_future(self._answering.watch(gone))
@@ -42,7 +46,7 @@ class Responding:
             return self._writer.body
         finally:
             watch.cancel()
-            self._answering.cancel()
+            self.cancel()
 
     async def events(self) -> AsyncIterator[bytes]:
         """The response as server-sent events. A client that leaves ends it."""
@@ -54,7 +58,7 @@ class Responding:
             for event in self._writer.fail(str(error), code):
                 yield encoded(event)
         finally:
-            self._answering.cancel()
+            self.cancel()
 
     async def _events(self) -> AsyncIterator[Event]:
         writer = self._writer
