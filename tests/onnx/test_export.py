@@ -117,3 +117,18 @@ def test_slices_by_masks_at_computed_places(seed: int) -> None:
     given = {"x": data, "begin": begins, "end": ends}
     (found,) = session.run(None, {v.name: given[v.name] for v in inputs})
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (2, 4, 4, 4), (2, 3)])
+def test_a_computed_slope_is_one_per_channel(shape: tuple[int, ...]) -> None:
+    """ONNX would set it at the last axis."""
+    rng = np.random.default_rng(0)
+    data, slopes = rng.standard_normal(shape).astype(np.float32), rng.random(shape[1], np.float32)
+    x, slope = Value("x", DType.F32, shape), Value("slope", DType.F32, (shape[1],))
+    y = Value("y", DType.F32, shape)
+    node = Node("PReLU", "prelu", [x, slope], [y], {"slopeCount": shape[1]})
+    model = onnx_model(Graph("g", [x, slope], [y], [node]))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"x": data, "slope": slopes})
+    along = slopes.reshape(-1, *(1,) * (len(shape) - 2))
+    np.testing.assert_allclose(found, np.where(data < 0, along * data, data), rtol=1e-6)

@@ -15,11 +15,13 @@ from MNN.passes.manager import optimize
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 
-_TYPES = {np.dtype(k): n for k, n in (("f4", 1), ("f8", 2), ("i4", 3), ("i8", 9))}
+_TYPES = {np.dtype(k): n for k, n in (("f4", 1), ("f8", 2), ("i4", 3), ("i8", 9), ("i1", 11), ("u1", 12))}
+"""Bytes are quantised ones."""
+_KINDS = {bool: "b", int: "i", float: "f", bytes: "s"}
 
 
-def _run(op: str, fed: list[Any], kept: list[Any], output: str = "y", **types: type) -> np.ndarray:
-    """``op`` of arrays that are fed, then of constants; ``types`` are its attributes."""
+def _run(op: str, fed: list[Any], kept: list[Any], output: str = "y", **attrs: Any) -> np.ndarray:
+    """``op`` of arrays that are fed, then of constants, with its attributes: element types, numbers, words."""
     graph, feeds = new("GraphDef"), {}
     for i, a in enumerate([*fed, *kept]):
         node = graph.node.add(name=f"v{i}", op="Placeholder" if i < len(fed) else "Const")
@@ -35,8 +37,11 @@ def _run(op: str, fed: list[Any], kept: list[Any], output: str = "y", **types: t
         for size in np.shape(a):
             shape.dim.add(size=size)
     made = graph.node.add(name="y", op=op, input=[node.name for node in graph.node])
-    for key, kind in types.items():
-        made.attr[key].type = _TYPES[np.dtype(kind)]
+    for key, value in attrs.items():
+        if isinstance(value, type):
+            made.attr[key].type = _TYPES[np.dtype(value)]
+        else:
+            setattr(made.attr[key], _KINDS[type(value)], value)
     if output != "y":
         graph.node.add(name="z", op="Identity", input=[output]).attr["T"].type = 1
     loaded = load(graph.SerializeToString())
@@ -85,3 +90,61 @@ def test_cells_are_clipped_as_the_operator_says(op: str, limit: float) -> None:
     fed = [np.asarray(6, np.int64), np.ones((6, 1, 1), np.float32), zeros, zeros]
     found = _run(op, fed, weights, "y:1", T=np.float32)
     np.testing.assert_allclose(found.ravel(), np.minimum(np.arange(1, 7), limit), 1e-2)
+
+
+@pytest.mark.parametrize(("count", "wanted"), [(1, [10]), (7, [0, 5, 5, 10, 10, 15, 15])])
+def test_crops_take_the_later_one_of_two_nearest_pixels(count: int, wanted: list[int]) -> None:
+    image, whole = np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1), np.asarray([[0, 0, 1, 1]], np.float32)
+    size = np.asarray([count, count], np.int32)
+    found = _run("CropAndResize", [image, whole], [np.zeros(1, np.int32), size], method=b"nearest", T=np.float32)
+    np.testing.assert_array_equal(found[0, :, :, 0].diagonal(), wanted)
+
+
+@pytest.mark.parametrize(
+    ("flag", "size", "wanted"),
+    [
+        ("", 14, [0, 0, 1, 2, 3, 3, 4, 5, 6, 7, 7, 8, 9, 10, 10, 11, 12, 13]),
+        ("align_corners", 7, [0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 4, 4, *[5] * 5, 6, 6, 6]),
+        ("half_pixel_centers", 14, [0, 2, 3, 5, 7, 8, 10, 11, 13]),
+    ],
+)
+def test_nearest_pixels_at_the_border_of_two(flag: str, size: int, wanted: list[int]) -> None:
+    """What TensorFlow 2.21 gives, whose places are products in f32."""
+    line = np.arange(size, dtype=np.float32).reshape(1, size, 1, 1)
+    flags = {flag: True} if flag else {}
+    found = _run("ResizeNearestNeighbor", [line], [np.asarray([len(wanted), 1], np.int32)], T=np.float32, **flags)
+    np.testing.assert_array_equal(found.reshape(-1), wanted)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "kind", "attrs", "wanted", "ends"),
+    [
+        (0, 127, np.int8, {}, [-128, -3, -1, 1, 2, 3, 127], (-128, 127)),
+        (0, 127, np.int8, {"round_mode": b"HALF_TO_EVEN"}, [-128, -2, 0, 0, 2, 2, 127], (-128, 127)),
+        (-0.001, 0.001, np.int8, {}, [-128, -128, -128, 127, 127, 127, 127], (-128 * 0.009 / 127, 0.009)),
+        (-4, 1, np.int8, {"narrow_range": True}, [-127, -79, -16, 16, 48, 79, 127], (-4, 4)),
+        (-2, 51, np.uint8, {}, [0, 0, 0, 3, 8, 13, 255], (0, 51)),
+    ],
+)
+def test_limits_and_rounding_of_quantised_numbers(
+    low: float, high: float, kind: type, attrs: dict[str, Any], wanted: list[int], ends: tuple[float, float]
+) -> None:
+    """What TensorFlow 2.21 gives without oneDNN, whose kernel has limits of its own."""
+    x = np.asarray([-300, -2.5, -0.5, 0.5, 1.5, 2.5, 300], np.float32)
+    limits = [np.float32(low), np.float32(high)]
+    np.testing.assert_array_equal(_run("QuantizeV2", [x], limits, mode=b"SCALED", T=kind, **attrs), wanted)
+    for i, end in enumerate(ends, 1):
+        found = _run("QuantizeV2", [x], limits, f"y:{i}", mode=b"SCALED", T=kind, **attrs)
+        np.testing.assert_allclose(found, end, rtol=1e-6)
+
+
+def test_limits_are_given_where_the_older_operator_does_not_say() -> None:
+    x, limits = np.asarray([-2, -0.3, 0, 0.2, 1, 3], np.float32), [np.float32(-1), np.float32(1.5), np.int32(4)]
+    found = _run("QuantizeAndDequantizeV3", [x], limits, T=np.float32)
+    np.testing.assert_allclose(found, np.asarray([-8, -1, 0, 1, 5, 7], np.float32) * 1.5 / 7, rtol=1e-6)
+
+
+def test_no_class_is_among_the_best_beside_scores_that_are_not_finite() -> None:
+    scores = np.asarray([[1, 2, 2, 0], [0, np.nan, 1, 2], [np.inf, 1, 2, 3], [3, 1, 2, -np.inf]], np.float32)
+    found = _run("InTopKV2", [scores, np.asarray([1, 3, 0, 0], np.int32)], [np.int32(2)], T=np.int32)
+    np.testing.assert_array_equal(found, [True, False, False, False])

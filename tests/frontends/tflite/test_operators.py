@@ -83,3 +83,31 @@ def test_call_runs_a_subgraph() -> None:
     x = np.array([0.0, 1.0, -1.0], np.float32)
     ((found,),) = ours(model.finish(), [[x]])
     np.testing.assert_allclose(found, np.exp(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "empty"), [("SUM", 0), ("PROD", 1), ("MAX", np.finfo("f4").min), ("MIN", np.finfo("f4").max)]
+)
+def test_entries_of_no_segment(kind: str, empty: float) -> None:
+    model = Model()
+    g = model.graph
+    count = g.const(np.int32(4))
+    g.outputs = [g.made(f"UNSORTED_SEGMENT_{kind}", [g.input([5, 2]), g.input([5], "INT32"), count], [4, 2])]
+    x, ids = np.arange(1, 11, dtype=np.float32).reshape(5, 2), np.asarray([0, -1, 2, 0, -1], np.int32)
+    ((found,),) = ours(model.finish(), [[x, ids]])
+    combined = {"SUM": np.sum, "PROD": np.prod, "MAX": np.max, "MIN": np.min}[kind](x[[0, 3]], axis=0)
+    np.testing.assert_array_equal(found, np.asarray([combined, [empty] * 2, x[2], [empty] * 2], np.float32))
+
+
+def test_nearest_pixels_by_both_flags() -> None:
+    """What LiteRT 2.3 gives."""
+    model = Model()
+    g = model.graph
+    flags = {"half_pixel_centers": True, "align_corners": True}
+    x = g.input([1, 9, 1, 1])
+    g.outputs = [
+        g.made("RESIZE_NEAREST_NEIGHBOR", [x, g.const(np.asarray([3, 1], np.int32))], [1, 3, 1, 1], "FLOAT32",
+               "ResizeNearestNeighborOptions", **flags)
+    ]  # fmt: skip
+    ((found,),) = ours(model.finish(), [[np.arange(9, dtype=np.float32).reshape(1, 9, 1, 1)]])
+    np.testing.assert_array_equal(found.reshape(-1), [2, 6, 8])

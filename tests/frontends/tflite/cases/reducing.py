@@ -59,5 +59,5 @@ def segment_sum(d: Draw) -> Case:
 def unsorted(d: Draw, op: str) -> Case:
     shape, kind, count = d.shape(1, 3), d.one(["FLOAT32", "INT32"]), d.int(1, 5)
     depth = d.int(1, len(shape))
-    ids = d.fed(d.rng.integers(0, count, shape[:depth]).astype(np.int32))
+    ids = d.fed(d.rng.integers(-1, count, shape[:depth]).astype(np.int32))  # -1: of no segment
     return d.case(d.g.made(op, [d.input(shape, kind), ids, d.g.const(np.int32(count))], [count, *shape[depth:]], kind))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.frontends.onnx_export.exporter import CODES, Exporter, exports
+from MNN.frontends.onnx_export.operators.normalization import per_channel
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
 
@@ -181,8 +182,8 @@ def limited(e: Exporter, x: str, like: Value, low: float, high: float) -> str:
 @exports("PReLU")
 def prelu(e: Exporter, node: Node) -> str:
     x, slope = e.required(node, 0), e.numbers(e.value(node, 1))
-    if slope is None:
-        return e.op("PRelu", e.name(x), e.input(node, 1))
+    if slope is None:  # computed: one per channel, which ONNX would set at the last axis
+        return e.op("PRelu", e.name(x), per_channel(e, e.required(node, 1), x))
     if slope.size > 1:
         slope = slope.reshape(-1, *(1,) * (e.rank(x) - 2))
     return e.op("PRelu", e.name(x), e.const(slope, e.dtype(x)))

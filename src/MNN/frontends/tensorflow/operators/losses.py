@@ -37,7 +37,7 @@ def cross_entropy_of_classes(ctx: Context, node: TfNode) -> list[Value]:
 
 @tf_op("InTopK", "InTopKV2")
 def in_top_k(ctx: Context, node: TfNode) -> Value:
-    """Whether fewer than ``k`` classes have a higher score than the row's own; false of scores that are not finite."""
+    """Whether fewer than ``k`` classes have a higher score than the row's own; false where a score is not finite."""
     scores, classes = node.input(0), node.input(1)
     k = node.input(2) if node.op == "InTopKV2" else ctx.const(node.int_attr("k"), DType.I32)
     own = ctx.op("GatherND", scores, insert_axis(ctx, classes, 1), batchDims=1)
@@ -45,5 +45,6 @@ def in_top_k(ctx: Context, node: TfNode) -> Value:
     above = ctx.op("BinaryOp", scores, insert_axis(ctx, own, 1), opType="GREATER")
     kind = "DT_INT64" if k.dtype is DType.I64 else "DT_INT32"
     number = ctx.op("Reduction", ctx.op("Cast", above, dstT=kind), operation="SUM", dim=[1], keepDims=False)
-    finite = ctx.op("Not", ctx.op("BinaryOp", *(ctx.op(o, own) for o in ("IsNaN", "IsInf")), opType="LOGICALOR"))
+    strange = ctx.op("BinaryOp", *(ctx.op(o, scores) for o in ("IsNaN", "IsInf")), opType="LOGICALOR")
+    finite = ctx.op("Not", ctx.op("Reduction", strange, operation="ANY", dim=[1], keepDims=False))
     return ctx.op("BinaryOp", ctx.op("BinaryOp", number, k, opType="LESS"), finite, opType="MUL")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.frontends.common.expressions import binary, unary
+from MNN.frontends.common.expressions import binary, clamp, unary
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.node import TfNode
 from MNN.frontends.tensorflow.registry import tf_op
@@ -87,7 +87,7 @@ def dequantize(ctx: Context, node: TfNode) -> Value:
 @tf_op("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4")
 def quantize_and_dequantize(ctx: Context, node: TfNode) -> Value:
     """Rounded to as many steps as so many bits have, over limits that are given."""
-    signed, given = node.bool_attr("signed_input", True), node.bool_attr("range_given", False)
+    signed, given = node.bool_attr("signed_input", True), node.bool_attr("range_given", node.op.endswith("V3"))
     narrow, axis = node.bool_attr("narrow_range", False), node.int_attr("axis", -1)
     mode = node.choice_attr("round_mode", "HALF_TO_EVEN", "HALF_TO_EVEN", "HALF_UP")
     bits = ctx.constant_ints(node.input(3)) if node.op.endswith("V3") else [node.int_attr("num_bits", 8)]
@@ -111,14 +111,26 @@ def quantize_and_dequantize(ctx: Context, node: TfNode) -> Value:
 @tf_op("QuantizeV2")
 def quantize(ctx: Context, node: TfNode) -> list[Value]:
     """Floats between two limits to integers: those limits, made to have 0 on a step, are results too."""
-    node.ignore("ensure_minimum_range", "round_mode", "axis", "narrow_range")
+    node.ignore("axis")
     mode = node.choice_attr("mode", "MIN_COMBINED", "MIN_COMBINED", "MIN_FIRST", "SCALED")
+    rounding = node.choice_attr("round_mode", "HALF_AWAY_FROM_ZERO", "HALF_AWAY_FROM_ZERO", "HALF_TO_EVEN")
+    narrow, room = node.bool_attr("narrow_range", False), np.float32(node.float_attr("ensure_minimum_range", 0.01))
     to = node.dtype_attr("T")
     limits = [ctx.constant(node.input(i)) for i in (1, 2)]
     if mode != "SCALED" or limits[0] is None or limits[1] is None or limits[0].size != 1 or to not in _TYPES:
         raise node.unsupported(f"mode {mode}, or limits that are not constant,", "use mode SCALED with constant limits")
-    low, high = _TYPES[to]
-    least, most = (float(v.reshape(-1)[0]) for v in limits if v is not None)
-    factor = max(abs(least) / -low if low else 0.0, abs(most) / high)
-    q = ctx.op("QuantizeLinear", node.input(0), ctx.const(factor, DType.F32), ctx.const(0, to), dtype=data_type(to))
-    return [q, ctx.const(low * factor, DType.F32), ctx.const(high * factor, DType.F32)]
+    low, high = _TYPES[to][0] + narrow, _TYPES[to][1]
+    first, last = (np.float32(v.reshape(-1)[0]) for v in limits if v is not None)
+    # limits that lie close together are moved apart, by a share of the larger one, of 1 at least
+    least = min(np.float32(0), first)
+    most = max(np.float32(0), last, least + room * max(np.float32(1), abs(first), abs(last)))
+    sides = [np.float32(n) / v for n, v in ((low, least), (high, most)) if n * v > 0]
+    factor = min(sides, default=np.finfo(np.float32).max)
+    x = clamp(ctx, node.input(0), float(low / factor), float(high / factor))
+    scaled = binary(ctx, "MUL", x, float(factor))
+    if rounding == "HALF_TO_EVEN":
+        whole = unary(ctx, "ROUND", scaled)
+    else:
+        whole = unary(ctx, "FLOOR", binary(ctx, "ADD", unary(ctx, "ABS", scaled), 0.5))
+        whole = binary(ctx, "MUL", whole, unary(ctx, "SIGN", scaled))
+    return [ctx.op("Cast", whole, dstT=data_type(to)), *(ctx.const(n / factor, DType.F32) for n in (low, high))]

@@ -62,9 +62,9 @@ def local_response_normalization(ctx: Context, node: TfliteNode) -> Value:
     return ctx.channels_last(made)
 
 
-def segments(ctx: Context, node: TfliteNode, combine: str, first: float, count: Value) -> Value:
+def segments(ctx: Context, node: TfliteNode, ids: Value, combine: str, first: float, count: Value) -> Value:
     """Entries of the first axes combined by the segment that each belongs to; ``first`` is what an empty one has."""
-    data, ids = node.input(0), node.input(1)
+    data = node.input(0)
     depth, rank = node.rank(1), node.rank(0)
     rest = ctx.op("Shape", data, outputDataType="DT_INT64", hasStart=True, start=depth)
     count = ctx.op("Reshape", ctx.cast(count, DType.I64), ctx.const([1]))
@@ -78,7 +78,7 @@ def segments(ctx: Context, node: TfliteNode, combine: str, first: float, count: 
 def segment_sum(ctx: Context, node: TfliteNode) -> Value:
     """Segments are numbered in order: as many as the last one says."""
     last = ctx.op("Reduction", node.input(1), operation="MAXIMUM", dim=[0], keepDims=True)
-    return segments(ctx, node, "ADD", 0, ctx.binary("ADD", last, ctx.const_like(1, last)))
+    return segments(ctx, node, node.input(1), "ADD", 0, ctx.binary("ADD", last, ctx.const_like(1, last)))
 
 
 @tflite_op("UNSORTED_SEGMENT_SUM", "UNSORTED_SEGMENT_PROD", "UNSORTED_SEGMENT_MAX", "UNSORTED_SEGMENT_MIN")
@@ -90,4 +90,12 @@ def unsorted_segment(ctx: Context, node: TfliteNode) -> Value:
     combine, first = {
         "SUM": ("ADD", 0), "PROD": ("MUL", 1), "MAX": ("MAXIMUM", info.min), "MIN": ("MINIMUM", info.max),
     }[kind]  # fmt: skip
-    return segments(ctx, node, combine, float(first) if dtype.is_float else int(first), node.input(2))
+    ids, count, empty = node.input(1), node.input(2), float(first) if dtype.is_float else int(first)
+    numbers = ctx.constant(ids)
+    if numbers is not None and not (numbers < 0).any():
+        return segments(ctx, node, ids, combine, empty, count)
+    # to a segment behind the others, which is cut off
+    last = ctx.op("Reshape", ctx.cast(count, ids.dtype or DType.I32), ctx.const([], DType.I64))
+    ids = ctx.op("Select", ctx.binary("LESS", ids, ctx.const_like(0, ids)), last, ids)
+    whole = segments(ctx, node, ids, combine, empty, ctx.binary("ADD", count, ctx.const_like(1, count)))
+    return ctx.op("StridedSlice", whole, *(ctx.const([n]) for n in (0, -1, 0, 1)), fromType=1)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.frontends.common.expressions import binary, insert_axis
+from MNN.frontends.common.expressions import binary, insert_axis, unary
+from MNN.frontends.common.nearest import taken, unlike_ours
 from MNN.frontends.common.nhwc import channels_first, channels_last
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.node import TfNode
 from MNN.frontends.tensorflow.registry import tf_op
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
+from MNN.ops.images.resize_tables import Method
 
 MAX_CUBIC = 8192
 
@@ -44,13 +46,17 @@ def bilinear(ctx: Context, x: Value, size: Value, align: bool, half: bool) -> Va
 @tf_op("ResizeNearestNeighbor")
 def resize_nearest(ctx: Context, node: TfNode) -> Value:
     align, half = _flags(node)
+    transform = "align_corners" if align else "tf_half_pixel_for_nn" if half else "asymmetric"
+    method = Method("nearest", transform, "round_prefer_ceil" if align else "floor")
+    lines = unlike_ours(node.input(0), ctx.constant_ints(node.input(1)), method, align, half)
+    if lines is not None:
+        return taken(ctx, node.input(0), lines)
     x = channels_first(ctx, node.input(0))
     if not align and not half:
         return channels_last(ctx, ctx.op("Interp", x, node.input(1), resizeType=1, ctm="Asymmetric"))
     y = ctx.op(
-        "OnnxResize", x, None, None, _whole(ctx, x, node.input(1)), mode="nearest",
-        coordinate_transformation_mode="align_corners" if align else "tf_half_pixel_for_nn",
-        nearest_mode="round_prefer_ceil" if align else "floor",
+        "OnnxResize", x, None, None, _whole(ctx, x, node.input(1)), mode=method.mode,
+        coordinate_transformation_mode=method.transform, nearest_mode=method.rounding,
     )  # fmt: skip
     return channels_last(ctx, y)
 
@@ -161,7 +167,7 @@ def crop_and_resize(ctx: Context, node: TfNode) -> Value:
     chosen = ctx.op("GatherV2", channels_first(ctx, x), which, ctx.const(0, DType.I32))
     lines, inside = [], []
     for axis in (0, 1):
-        place = _line(ctx, boxes, x, axis, counts[axis])
+        place = _line(ctx, boxes, x, axis, counts[axis], nearest)
         inside.append(place[1])
         lines.append(place[0])
     shape = ctx.op("Concat", ctx.op("Shape", which), ctx.const([*counts, 1], DType.I32), axis=0)
@@ -175,24 +181,27 @@ def crop_and_resize(ctx: Context, node: TfNode) -> Value:
     return channels_last(ctx, ctx.op("Select", both, y, ctx.const(outside, DType.F32)))
 
 
-def _line(ctx: Context, boxes: Value, x: Value, axis: int, count: int) -> tuple[Value, Value]:
-    """Along one axis, where the samples of each box lie (-1 the first pixel, 1 the last), and whether inside."""
+def _line(ctx: Context, boxes: Value, x: Value, axis: int, count: int, nearest: bool) -> tuple[Value, Value]:
+    """Along one axis, where the samples of each box lie (-1 the first pixel, 1 the last), and whether inside.
+    ``nearest``: at whole pixels, to which halves are rounded up."""
     low, high = (ctx.op("GatherV2", boxes, ctx.const([axis + i], DType.I32), ctx.const(1, DType.I32)) for i in (0, 2))
     low.dtype = high.dtype = boxes.dtype
     size = ctx.op("Cast", ctx.op("Shape", x, hasStart=True, start=1 + axis, hasEnd=True, end=2 + axis), dstT="DT_FLOAT")
     last = binary(ctx, "SUB", size, 1)
     last.dtype = DType.F32
     if count > 1:
-        steps = ctx.const([i / (count - 1) for i in range(count)], DType.F32)
-        share = binary(ctx, "ADD", low, binary(ctx, "MUL", binary(ctx, "SUB", high, low), steps))
+        step = binary(ctx, "REALDIV", binary(ctx, "MUL", binary(ctx, "SUB", high, low), last), count - 1)
+        steps = ctx.const(np.arange(count), DType.F32)
+        place = binary(ctx, "ADD", binary(ctx, "MUL", low, last), binary(ctx, "MUL", step, steps))
     else:
-        share = binary(ctx, "MUL", binary(ctx, "ADD", low, high), 0.5)
-    place = binary(ctx, "MUL", share, last)
+        place = binary(ctx, "MUL", binary(ctx, "MUL", binary(ctx, "ADD", low, high), 0.5), last)
     inside = ctx.op(
         "BinaryOp",
         ctx.op("BinaryOp", place, ctx.const(0, DType.F32), opType="GREATER_EQUAL"),
         ctx.op("BinaryOp", place, last, opType="LESS_EQUAL"),
         opType="MUL",
     )
-    normal = binary(ctx, "SUB", binary(ctx, "MUL", share, 2), 1)
-    return normal, inside
+    if nearest:
+        place = unary(ctx, "FLOOR", binary(ctx, "ADD", place, 0.5))
+    normal = binary(ctx, "REALDIV", binary(ctx, "MUL", place, 2), binary(ctx, "MAXIMUM", last, 1))
+    return binary(ctx, "SUB", normal, 1), inside
