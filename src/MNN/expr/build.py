@@ -63,6 +63,14 @@ def _given(value: object, kind: DType | None, layout: data_format) -> Var:
     return made
 
 
+def own(x: Var) -> Var:
+    """A Var that is given to the user as it came: if its numbers lie in the user's array, a copy of them takes their
+    place, so that it does not follow what is written there later."""
+    if x._few is None and x._expr.borrowed:
+        x._expr.own()
+    return x
+
+
 def _number(value: float | int, kind: DType | None, layout: data_format) -> Var:
     """A number in a formula, which comes again: a Var of its own, which may be written to, of numbers that stay."""
     return leaf(_numbers(value, kind), layout)
@@ -266,5 +274,5 @@ def number(value: float | int, kind: DType) -> Var:
 
 __all__ = [
     "apply", "apply_all", "binary", "cast", "cast_truth", "compare", "comparing", "floats", "ints", "layout_of", "leaf",
-    "number", "pair", "pairwise", "picture", "to_var",
+    "number", "own", "pair", "pairwise", "picture", "to_var",
 ]  # fmt: skip

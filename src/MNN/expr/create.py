@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import compute, memory
-from MNN.expr.build import apply, leaf, to_var
+from MNN.expr.build import apply, leaf, own, to_var
 from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.node import Expr
 from MNN.expr.types import NCHW, Backend, ElementType, Ints, PrecisionMode, data_format, dtype, dtype_of, format_of
@@ -62,7 +62,7 @@ def placeholder(shape: Ints = (), format: data_format = NCHW, dtype: ElementType
 def scalar(value: float | int, dtype: ElementType | None = None) -> Var:
     """A tensor without axes: ``int`` for whole numbers, ``float`` for others."""
     v = to_var(value)
-    return v if dtype is None else v.astype(dtype)
+    return own(v if dtype is None else v.astype(dtype))
 
 
 def fill(shape: Ints, value: ArrayLike) -> Var:

@@ -79,6 +79,7 @@ class Expr:
         self.op, self.inputs, self.attrs = op, list(inputs), attrs or {}
         if op not in LEAVES:
             self._find_sources()
+            _own(inputs)
 
     @property
     def sources(self) -> tuple[Expr, ...]:
@@ -98,6 +99,7 @@ class Expr:
         if any(e is self for given, _ in inputs for e in (given, *_pending(given, lambda e: False))):
             raise MNNError(f"{self.op} '{self.name}' cannot be an operand of itself")
         self.inputs = list(inputs)
+        _own(inputs)
         _rewired[0] += 1
 
     # -- leaves -----------------------------------------------------------------------------------------------------
@@ -137,6 +139,13 @@ class Expr:
     def present(self) -> Deferred | np.ndarray | None:
         """The numbers of a leaf as they are now, or what will compute them."""
         return self._held if self._deferred is None else self._deferred
+
+    def own(self) -> None:
+        """Copies numbers that lie in memory of the user's: from now on they stay as they are."""
+        if self.borrowed:
+            self.borrowed = False
+            if self._held is not None:
+                self._held = copies.fresh(self._held)
 
     def given_away(self) -> np.ndarray:
         """The numbers of the first output in an array that is the caller's, in row-major order."""
@@ -281,6 +290,13 @@ class Expr:
 
 
 Ref = tuple[Expr, int]
+
+
+def _own(operands: Iterable[Ref | None]) -> None:
+    """Operators are evaluated later, and more than once: on numbers as they are now."""
+    for ref in operands:
+        if ref is not None and ref[0].borrowed:
+            ref[0].own()
 
 
 class Slopes(Expr):

@@ -220,7 +220,7 @@ class _Methods(Var):
         if type(a_min) in _PLAIN and type(a_max) in _PLAIN and (found := few.clipped(v, a_min, a_max)) is not None:  # type: ignore[arg-type]
             return found
         v = v if a_min is None else math.maximum(v, _bound(a_min, v))
-        return v if a_max is None else math.minimum(v, _bound(a_max, v))
+        return build.own(v) if a_max is None else math.minimum(v, _bound(a_max, v))
 
     def dot(self, b: ArrayLike) -> VarOrNumber:
         return products.dot(self, b)

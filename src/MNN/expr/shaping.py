@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
 from MNN.expr.arrays import direct, few, views
-from MNN.expr.build import apply, apply_all, floats, ints, leaf, number, to_var
+from MNN.expr.build import apply, apply_all, floats, ints, leaf, number, own, to_var
 from MNN.expr.build import cast as _cast
 from MNN.expr.types import (
     NCHW,
@@ -34,7 +34,12 @@ def convert(x: ArrayLike, format: data_format) -> Var:
 
     Tensors with fewer than three axes have no such axis and stay as they are.
     """
-    v, target = to_var(x), format_of(format)
+    return converted(own(to_var(x)), format)
+
+
+def converted(v: Var, format: data_format) -> Var:
+    """:func:`convert`; the result may lie in memory of the user's, as ``v`` may."""
+    target = format_of(format)
     if (v.data_format is NHWC) == (target is NHWC):
         expr, index = v._expr, v._index
     else:
@@ -45,6 +50,8 @@ def convert(x: ArrayLike, format: data_format) -> Var:
             moved = apply("Permute", v, layout=target, dims=list(order))
         else:
             moved = leaf(v._array().transpose(order), target)
+            if v._expr.borrowed:
+                moved._expr.borrowed = True
         expr, index = moved._expr, moved._index
     unconverted = None if v.ndim != 3 else v if v._unconverted is None else v._unconverted
     return Var(expr, index, target, unconverted)
@@ -52,7 +59,7 @@ def convert(x: ArrayLike, format: data_format) -> Var:
 
 def cast(x: ArrayLike, dtype: ElementType = dtype.float) -> Var:
     """The same numbers in another element type: fractions are cut off, numbers out of range saturate."""
-    return _cast(to_var(x), dtype_of(dtype))
+    return own(_cast(to_var(x), dtype_of(dtype)))
 
 
 def reshape(x: ArrayLike, shape: Ints, original_format: data_format = NCHW) -> Var:
@@ -83,7 +90,7 @@ def transpose(x: ArrayLike, perm: Ints | None = None) -> Var:
         return direct_
     order = list(reversed(range(v.ndim))) if perm is None else dims_of(perm)
     if not v.ndim:
-        return v
+        return own(v)
     found = few.moved(v, order)
     return found if found is not None else apply("Permute", v, dims=order)
 

@@ -139,7 +139,7 @@ class Dropout(Module):
         """The same shape."""
         v = build.floats(x)
         if not self.is_training or not self._ratio:
-            return v
+            return build.own(v)
         return build.apply("StepDropout", v, step_number(), layout=v.data_format, seed=self._seed, ratio=self._ratio)
 
 

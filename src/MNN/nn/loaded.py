@@ -9,7 +9,7 @@ import numpy as np
 
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import build
-from MNN.expr.shaping import convert
+from MNN.expr.shaping import converted
 from MNN.expr.types import NCHW, NHWC, Backend, MemoryMode, PowerMode, PrecisionMode, data_format, storable
 from MNN.expr.var import Var
 from MNN.formatting import plural
@@ -161,7 +161,7 @@ def _operand(v: Var, info: TensorInfo, layout: data_format) -> np.ndarray:
     if info.shape is not None and v.ndim == 3 and len(info.shape) == 4:
         v = _batch_of_one(v)
     if info.shape is None or v.ndim == len(info.shape):
-        array = convert(v, layout)._array()
+        array = converted(v, layout)._array()
     else:
         raise ShapeError(
             f"input '{info.name}' has {v.ndim} axes, {list(v.shape)}, but the model takes {list(info.shape)}"

@@ -210,7 +210,7 @@ def atleast_3d(*arys: ArrayLike) -> Var | list[Var]:
 
 
 def _each(values: Sequence[ArrayLike], change: Callable[[Var], Var]) -> Var | list[Var]:
-    found = [change(build.to_var(v)) for v in values]
+    found = [build.own(change(build.to_var(v))) for v in values]
     return found[0] if len(found) == 1 else found
 
 
@@ -355,7 +355,7 @@ def roll(a: ArrayLike, shift: int, axis: int | None = None) -> Var:
         return shaping.reshape(roll(v.ravel(), shift, 0), v.shape)
     length = v.shape[shaping.axis_of(v, axis)]
     by = int(shift) % length if length else 0
-    return shaping.concat(shaping.split(v, [length - by, by], axis)[::-1], axis) if by else v
+    return shaping.concat(shaping.split(v, [length - by, by], axis)[::-1], axis) if by else build.own(v)
 
 
 __all__ = [

@@ -93,7 +93,7 @@ def fmin(x: ArrayLike, y: ArrayLike) -> Var:
 
 def positive(x: ArrayLike, deepCopy: bool = False) -> Var:
     """``x``."""
-    return shaping.clone(build.to_var(x), deepCopy)
+    return shaping.clone(build.own(build.to_var(x)), deepCopy)
 
 
 @elementwise

@@ -89,7 +89,7 @@ def nan_to_num(
     a Var is changed itself."""
     v = build.to_var(x)
     if not v._kind.is_float:
-        return v.copy() if copy and not v._expr.sources else v
+        return v.copy() if copy and not v._expr.sources else build.own(v)
     limits = _np.finfo(v._kind.numpy)
     high = float(limits.max) if posinf is None else float(posinf)
     low = float(limits.min) if neginf is None else float(neginf)
@@ -171,7 +171,7 @@ def base_repr(number: int, base: int = 2, padding: int = 0) -> str:
 
 def real_if_close(a: ArrayLike, tol: float = 100) -> Var:
     """``a``: Vars are real."""
-    return build.to_var(a)
+    return build.own(build.to_var(a))
 
 
 def unwrap(p: ArrayLike, discont: float | None = None, axis: int = -1, *, period: float = 2 * _math.pi) -> Var:

@@ -258,7 +258,7 @@ def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = N
         before, after = (shaping.split(v, sizes, axis)[keep] for sizes, keep in
                          (([max(size - 1, 0), min(size, 1)], 0), ([min(size, 1), max(size - 1, 0)], 1)))  # fmt: skip
         v = math.subtract(after, before)
-    return v
+    return build.own(v)
 
 
 def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Var:
