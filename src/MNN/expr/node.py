@@ -30,7 +30,8 @@ Type = tuple[DType, tuple[int, ...]]
 
 
 _rewired = [0]
-"""How often operators have been given other operands: what was known of expressions before may be so no more."""
+"""How often operators have been given other operands or sources: what was known of expressions before may be so no
+more."""
 
 
 _NONE: dict[str, object] = {}
@@ -56,6 +57,8 @@ class Expr:
     """The path of the module that it was made in; empty outside of all."""
     borrowed = False
     """Whether its numbers lie in memory of the user's, who may change them."""
+    used = False
+    """Whether operators are computed from it."""
     fixed = False
     """Whether a model's file says that it is no parameter, such as a buffer of PyTorch's."""
     leaf_type: Type = (DType.F32, ())
@@ -168,6 +171,8 @@ class Expr:
         if array.shape != self.leaf_type[1] or DType.of(array) is not self.leaf_type[0]:
             self.shapes_at += 1
         self.numbers_at += 1
+        if self.used and self.op == "Const":  # which is none of the sources that operators look at
+            _rewired[0] += 1
         self.leaf_type, self.array = (DType.of(array), array.shape), array
 
     def resize(self, shape: tuple[int, ...]) -> None:
@@ -180,6 +185,8 @@ class Expr:
     def become(self, op: str, array: np.ndarray | None) -> None:
         """Turns into a leaf of another kind in place, so that whoever uses it sees the change."""
         kind, shape = self.types()[0] if array is None else (DType.of(array), array.shape)
+        if self.used and op != "Const" and self not in self.sources:
+            _rewired[0] += 1  # a new source of what is computed from it
         self.op, self.inputs, self.attrs, self.outputs = op, [], {}, 1
         self._executor = self._results = None
         self.leaf_type, self.array = (kind, shape), array
@@ -295,7 +302,8 @@ Ref = tuple[Expr, int]
 def _own(operands: Iterable[Ref | None]) -> None:
     """Operators are evaluated later, and more than once: on numbers as they are now."""
     for ref in operands:
-        if ref is not None and ref[0].borrowed:
+        if ref is not None:
+            ref[0].used = True
             ref[0].own()
 
 
