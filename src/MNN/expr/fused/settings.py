@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -36,14 +37,27 @@ class Settings:
 SETTINGS = Settings()
 
 
+_lock = threading.Lock()
+_inside = [0]
+_before = [False]
+
+
 @contextlib.contextmanager
 def lazily() -> Iterator[None]:
-    """What is made inside stays an expression, of constants too."""
-    before, SETTINGS.lazy = SETTINGS.lazy, True
+    """What is made inside stays an expression, of constants too. The setting is as it was before when the last of all
+    threads has left."""
+    with _lock:
+        if not _inside[0]:
+            _before[0] = SETTINGS.lazy
+        _inside[0] += 1
+        SETTINGS.lazy = True
     try:
         yield
     finally:
-        SETTINGS.lazy = before
+        with _lock:
+            _inside[0] -= 1
+            if not _inside[0]:
+                SETTINGS.lazy = _before[0]
 
 
 __all__ = ["LAZY", "SETTINGS", "Settings", "lazily"]
