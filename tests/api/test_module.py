@@ -196,3 +196,24 @@ def test_modules_in_python() -> None:
     assert net.load_parameters([F.const([0.0], [1]), F.const([1.0, 1.0], [2])])
     assert y.read().tolist() == [1.0, 1.0], "what was computed follows its parameters"
     assert not net.load_parameters([F.const([0.0], [1])])
+
+
+def test_what_is_deleted_or_replaced_is_no_parameter() -> None:
+    class Net(MNN.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = F.const([1.0], [1])
+            self.head = MNN.nn.linear(2, 2)
+            self.norm = MNN.nn.batch_norm(2, 2)
+            self.count = self.register_statistic(np.zeros(1, np.float32))
+
+    net = Net()
+    del net.scale, net.head, net.count
+    assert all(name.startswith("norm.") for name in net.named_parameters())
+    assert not hasattr(net, "head")
+    with pytest.raises(AttributeError):
+        del net.head
+    net = Net()
+    net.norm = net.scale = net.head = net.count = None  # type: ignore[assignment]
+    assert not net.parameters
+    assert not net.statistics

@@ -38,6 +38,7 @@ class Module:
                 self._children[key] = value
             else:
                 self._children.pop(key, None)
+            self._statistics = {n: v for n, v in self._statistics.items() if n != key or v is value}
             if isinstance(value, Var) and any(value is v for v in self._statistics.values()):
                 self._rename_statistic(key, value)
             elif isinstance(value, Var):
@@ -53,6 +54,12 @@ class Module:
                 f"{type(self).__name__}.__init__()"
             )
         object.__setattr__(self, key, value)
+
+    def __delattr__(self, key: str) -> None:
+        object.__delattr__(self, key)
+        if not key.startswith("_"):
+            for held in (self._children, self._vars, self._statistics):
+                held.pop(key, None)
 
     def forward(self, x: Any) -> Any:
         """The network's answer; to be defined by subclasses."""
