@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -236,6 +237,28 @@ class _Clones:
             made.name = var.name
         found: Var = made
         return found
+
+
+@contextlib.contextmanager
+def in_mode(module: Module, training: bool) -> Iterator[None]:
+    """Within, a module and those inside are in training mode, or in inference mode. Afterwards each is in the mode that
+    it was in, also where these differ."""
+    found: dict[int, Module] = {}
+    stack = [module]
+    while stack:
+        one = stack.pop()
+        if id(one) not in found:
+            found[id(one)] = one
+            stack += one._children.values()
+    before = [(one, one._training) for one in found.values()]
+    outer = module.is_training
+    module.train(training)
+    try:
+        yield
+    finally:
+        module.train(outer)
+        for one, flag in before:
+            one._training = flag
 
 
 def trainable(module: Module) -> list[Var]:

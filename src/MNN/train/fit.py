@@ -15,7 +15,7 @@ from MNN.data.dataset import ArrayDataset, Dataset
 from MNN.data.loader import Batch, DataLoader
 from MNN.errors import MNNError
 from MNN.expr.var import Var
-from MNN.nn.module import Module, set_parameters
+from MNN.nn.module import Module, in_mode, set_parameters
 from MNN.optim.methods import ADAM
 from MNN.optim.optimizer import Optimizer
 from MNN.optim.schedules import Schedule
@@ -153,11 +153,9 @@ def evaluate(
 
 
 def _means(model: Module, steps: Steps, loader: DataLoader, wanted: Mapping[str, Metric]) -> dict[str, float]:
-    before = model.is_training
-    model.train(False)
     sums: dict[str, float] = {}
     seen = 0
-    try:
+    with in_mode(model, False):
         for inputs, targets in loader:
             value, predicted = steps.look(inputs, targets)
             count, target = int(inputs[0].shape[0]), targets[0].read()
@@ -165,8 +163,6 @@ def _means(model: Module, steps: Steps, loader: DataLoader, wanted: Mapping[str,
             sums["loss"] = sums.get("loss", 0.0) + count * value
             for name, metric in wanted.items():
                 sums[name] = sums.get(name, 0.0) + count * value_of(name, metric, predicted, target)
-    finally:
-        model.train(before)
     return {name: s / seen for name, s in sums.items()}
 
 

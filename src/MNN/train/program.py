@@ -18,7 +18,7 @@ from MNN.frontends.mnn.write import write_mnn
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.nn.loss import check_labels
-from MNN.nn.module import Module
+from MNN.nn.module import Module, in_mode
 from MNN.nn.steps import STEP
 from MNN.ops.elementwise.identity import copying
 from MNN.optim.capture import Captured
@@ -162,14 +162,10 @@ def save_program(
     given, wanted = next(iter(DataLoader(ArrayDataset(inputs, targets), len(inputs), False)))
     if len(given) != 1 or len(wanted) != 1:
         raise MNNError(f"a training program takes one input and one target, found {len(given)} and {len(wanted)}")
-    before = model.is_training
-    try:
-        model.train(True)
+    with in_mode(model, True):
         captured, batch = Steps(model, optimizer, loss).expression(given, wanted)
-        model.train(False)
+    with in_mode(model, False):
         look, looked = Steps(model, None, loss).expression(given, wanted)
-    finally:
-        model.train(before)
     named = optimizer.states_of(captured)
     made, values = optimizer.step_graph(captured, named)
     paths = {id(v._expr): name for name, v in model.named_parameters().items()}

@@ -1,0 +1,42 @@
+"""What a training leaves behind: the modes of modules, and losses of validations of what the model is then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import MNN
+
+F, nn, train = MNN.expr, MNN.nn, MNN.train
+
+
+class Frozen(nn.Module):
+    """A network whose normalisation stays in inference mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm, self.last = nn.linear(3, 4), nn.batch_norm(4, 2), nn.linear(4, 1)
+        self.norm.train(False)
+
+    def forward(self, x):
+        return self.last(self.norm(self.first(x)))
+
+
+def _data(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal(shape).astype(np.float32)
+    return x, x.reshape(len(x), -1).sum(1, keepdims=True).astype(np.float32)
+
+
+@pytest.mark.parametrize("what", ("evaluate", "export", "save_program"))
+def test_each_module_is_in_the_mode_that_it_was_in(what: str, tmp_path: Path) -> None:
+    model, (x, y) = Frozen(), _data((8, 3))
+    if what == "evaluate":
+        train.evaluate(model, (x, y), metrics=())
+    elif what == "export":
+        train.export(model, tmp_path / "model.mnn", [1, 3])
+    else:
+        train.save_program(tmp_path / "step.mnn", model, MNN.optim.SGD(model), x, y)
+    assert [m.is_training for m in (model, model.first, model.norm, model.last)] == [True, True, False, True]
