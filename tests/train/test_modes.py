@@ -40,3 +40,23 @@ def test_each_module_is_in_the_mode_that_it_was_in(what: str, tmp_path: Path) ->
     else:
         train.save_program(tmp_path / "step.mnn", model, MNN.optim.SGD(model), x, y)
     assert [m.is_training for m in (model, model.first, model.norm, model.last)] == [True, True, False, True]
+
+
+def test_validations_of_integers_are_of_the_weights_of_their_epoch() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.last = nn.conv(1, 2, 3), nn.linear(32, 1)
+
+        def forward(self, x):
+            return self.last(F.reshape(F.convert(F.relu(self.conv(x)), F.NCHW), [-1, 32]))
+
+    nn.seed(0)
+    model, data = Net(), _data((8, 1, 6, 6))
+    nn.compress.train_quant(model, 4)
+    history = train.fit(
+        model, data, 3, optimizer=MNN.optim.SGD(model, 0.02), batch_size=8, validation=data, progress=False
+    )
+    now = train.evaluate(model, data, metrics=())["loss"]
+    assert history.epochs[-1].validation["loss"] == pytest.approx(now, rel=1e-5)
+    assert history.epochs[0].validation["loss"] != pytest.approx(now, rel=1e-2)

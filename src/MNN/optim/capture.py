@@ -153,4 +153,4 @@ def _infer(expr: Expr, types: Types, known: Sequence[bool]) -> list[Tensor] | No
     return compute.infer(expr.op, expr.attrs, operands, expr.outputs, expr.name)
 
 
-__all__ = ["Captured", "capture"]
+__all__ = ["Captured", "Key", "capture"]

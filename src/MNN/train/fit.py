@@ -156,6 +156,7 @@ def _means(model: Module, steps: Steps, loader: DataLoader, wanted: Mapping[str,
     sums: dict[str, float] = {}
     seen = 0
     with in_mode(model, False):
+        steps.begin()
         for inputs, targets in loader:
             value, predicted = steps.look(inputs, targets)
             count, target = int(inputs[0].shape[0]), targets[0].read()

@@ -15,7 +15,7 @@ from MNN.ir.graph import Value
 from MNN.nn import loss as losses
 from MNN.nn.module import Module
 from MNN.nn.steps import STEP
-from MNN.optim.capture import Captured, capture
+from MNN.optim.capture import Captured, Key, capture
 from MNN.optim.optimizer import Optimizer
 from MNN.runtime.executor import Executor
 
@@ -28,7 +28,12 @@ class Steps:
     def __init__(self, model: Module, optimizer: Optimizer | None, loss: Callable[[Var, Var], Var] | None) -> None:
         self._model, self._optimizer, self._loss = model, optimizer, loss or default_loss
         self._known: dict[Kind, tuple[Captured, list[Expr]]] = {}
-        self._looks: dict[Kind, tuple[Executor, list[Value], list[Value]]] = {}
+        self._looks: dict[Key, tuple[Executor, list[Value], list[Value]]] = {}
+
+    def begin(self) -> None:
+        """Before a pass over data: what expressions hold of the model's numbers, such as a convolution's weights as
+        integers, is made of those that it has now."""
+        self._known.clear()
 
     def step(self, inputs: Sequence[Var], targets: Sequence[Var]) -> tuple[float, np.ndarray]:
         """The loss before the step, and what the model gave."""
@@ -40,12 +45,11 @@ class Steps:
     def look(self, inputs: Sequence[Var], targets: Sequence[Var]) -> tuple[float, np.ndarray]:
         """The loss, and what the model gives; nothing changes."""
         captured, arrays = self._captured(inputs, targets)
-        kind = _kind((*inputs, *targets))
-        if kind not in self._looks:
+        if captured.key not in self._looks:
             graph, values = captured.graph()
             ordered = [values[id(leaf)] for leaf in captured.leaves]
-            self._looks[kind] = Executor(graph, SETTINGS.config()), ordered, graph.outputs
-        executor, ordered, outputs = self._looks[kind]
+            self._looks[captured.key] = Executor(graph, SETTINGS.config()), ordered, graph.outputs
+        executor, ordered, outputs = self._looks[captured.key]
         feeds = {v: arrays.get(id(leaf), leaf.array) for v, leaf in zip(ordered, captured.leaves, strict=True)}
         loss, predicted = executor.run(feeds, outputs)
         return float(np.asarray(loss).reshape(-1)[0]), np.asarray(predicted)
