@@ -60,3 +60,19 @@ def test_validations_of_integers_are_of_the_weights_of_their_epoch() -> None:
     now = train.evaluate(model, data, metrics=())["loss"]
     assert history.epochs[-1].validation["loss"] == pytest.approx(now, rel=1e-5)
     assert history.epochs[0].validation["loss"] != pytest.approx(now, rel=1e-2)
+
+
+def test_statistics_of_a_program_stay_where_the_loss_is_no_number(tmp_path: Path) -> None:
+    model, (x, y) = Frozen(), _data((8, 3))
+    model.norm.train(True)
+    train.save_program(tmp_path / "step.mnn", model, MNN.optim.SGD(model, 0.01), x, y)
+    program = train.TrainingProgram.load(tmp_path / "step.mnn")
+    program.step(x, y)
+    before, answer = program.numbers, program.predict(x)
+    with pytest.raises(MNN.errors.RunError, match="left as they were"):
+        program.step(x * np.float32(np.nan), y)
+    for name, array in program.numbers.items():
+        np.testing.assert_array_equal(array, before[name], name)
+    np.testing.assert_array_equal(program.predict(x), answer)
+    program.step(x, y)
+    assert any(not np.array_equal(program.numbers[name], array) for name, array in before.items())

@@ -20,6 +20,7 @@ from MNN.ir.graph import Graph, Node, Value
 from MNN.nn.loss import check_labels
 from MNN.nn.module import Module, in_mode
 from MNN.nn.steps import STEP
+from MNN.ops.core.base import traits
 from MNN.ops.elementwise.identity import copying
 from MNN.optim.capture import Captured
 from MNN.optim.optimizer import Optimizer
@@ -71,6 +72,8 @@ class TrainingProgram:
         examples = {v.name: stored[v.name] if v.name in stored else _zeros(v) for v in taken}
         self._step = StepProgram(Graph("step", taken, results, nodes), states, config, examples)
         self._fed = {v.name: v for v in taken if v.name in (INPUT, TARGET)}
+        kept = {node.inputs[place] for node in nodes for place in traits(node).updates}
+        self._statistics = [v.name for v in taken if v in kept and v.name in stored]
         self._looks = Graph("prediction", graph.inputs, [made[PREDICTION]], nodes_before(graph, [made[PREDICTION]]))
         self._executor: Executor | None = None
         self._config = config
@@ -98,9 +101,12 @@ class TrainingProgram:
             RATE: np.asarray(self.learning_rate, np.float32), TIME: np.asarray(self.steps + 1, np.int64),
             APPLY: np.asarray(applies),
         }  # fmt: skip
+        before = {name: np.array(self._memory.kept[name].array) for name in self._statistics}
         loss = float(self._step.run(arrays, self._memory)[LOSS].reshape(-1)[0])
         self.losses += 1
         if not np.isfinite(loss):
+            for name, array in before.items():
+                self._memory.kept[name].array[...] = array
             raise RunError(f"step {self.steps + 1}: the loss is {loss}; the parameters are left as they were")
         self.steps += applies
         return loss
