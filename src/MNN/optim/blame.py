@@ -42,7 +42,8 @@ def blame(captured: Captured, module: Module | None, arrays: Mapping[int, np.nda
             if not _finite(results[made]):
                 operands = [results[v] for v in node.inputs if v is not None and v in results]
                 return f"It began with {_operator(expr, made)}{_range(operands)}"
-    numbers = {(key, 0): array for key, array in (captured.embedded | dict(arrays)).items()}
+    numbers = {(key, 0): array for key, array in arrays.items()}
+    numbers |= {(key, i): array for key, found in captured.embedded.items() for i, array in enumerate(found)}
     for expr, node in zip(captured.nodes, graph.nodes, strict=True):
         numbers |= {(id(expr), i): results[v] for i, v in enumerate(node.outputs)}
     for expr, node in _back(captured, graph.nodes, numbers):

@@ -35,8 +35,8 @@ class Captured:
     key: Key
     leaves: list[Expr]
     nodes: list[Expr]
-    embedded: dict[int, np.ndarray]
-    """Numbers that decide sizes, by the expressions that give them."""
+    embedded: dict[int, list[np.ndarray]]
+    """Numbers that decide sizes: all results, by the expressions that give them."""
     outputs: list[Var]
 
     def statistics(self) -> list[Expr]:
@@ -57,8 +57,9 @@ class Captured:
             kind, shape = expr.leaf_type
             inputs.append(Value(f"leaf{number}", kind, shape))
             values[id(expr), 0] = inputs[-1]
-        for key, array in self.embedded.items():
-            values[key, 0] = Value(f"constant{len(values)}", DType.of(array), array.shape, array)
+        for key, arrays in self.embedded.items():
+            for i, array in enumerate(arrays):
+                values[key, i] = Value(f"constant{len(values)}", DType.of(array), array.shape, array)
         made = []
         for number, expr in enumerate(self.nodes):
             layer = f"{expr.layer}/" if expr.layer else ""
@@ -74,20 +75,19 @@ class Captured:
 def capture(outputs: Sequence[Var]) -> Captured:
     """What computes Vars. Raises :class:`MNN.errors.MNNError` where operands do not fit."""
     order = in_order(v._expr for v in outputs)
-    embedded: dict[int, np.ndarray] = {}
+    embedded: dict[int, list[np.ndarray]] = {}
     for expr in order:
         if not expr.is_leaf:
             for ref, wanted in zip(expr.inputs, _deciding(expr), strict=True):
                 if wanted and ref is not None:
-                    embedded[id(ref[0])] = ref[0].results()[ref[1]]
+                    embedded[id(ref[0])] = ref[0].results()
     order = in_order((v._expr for v in outputs), lambda expr: id(expr) in embedded)
     place = {id(e): i for i, e in enumerate(order)}
     key: list[object] = []
     leaves, nodes = [], []
     for expr in order:
         if id(expr) in embedded:
-            array = embedded[id(expr)]
-            key.append(("constant", array.dtype.str, array.shape, array.tobytes()))
+            key.append(("constant", *((a.dtype.str, a.shape, a.tobytes()) for a in embedded[id(expr)])))
         elif expr.is_leaf:
             leaves.append(expr)
             key.append(("leaf", expr.leaf_type))
