@@ -76,3 +76,18 @@ def test_statistics_of_a_program_stay_where_the_loss_is_no_number(tmp_path: Path
     np.testing.assert_array_equal(program.predict(x), answer)
     program.step(x, y)
     assert any(not np.array_equal(program.numbers[name], array) for name, array in before.items())
+
+
+def test_a_checkpoint_of_other_moments_changes_nothing(tmp_path: Path) -> None:
+    path, data = tmp_path / "training.npz", _data((8, 3))
+    first = Frozen()
+    train.fit(
+        first, data, 1, optimizer=MNN.optim.ADAM(first, 0.1, amsgrad=True), checkpoint=path, progress=False
+    )
+    model = Frozen()
+    optimizer, before = MNN.optim.ADAM(model, 0.1), {n: v.read() for n, v in model.named_parameters().items()}
+    with pytest.raises(MNN.errors.MNNError, match="of another optimizer"):
+        train.fit(model, data, 2, optimizer=optimizer, checkpoint=path, progress=False)
+    assert optimizer.steps == 0
+    for name, var in model.named_parameters().items():
+        np.testing.assert_array_equal(var.read(), before[name], name)

@@ -292,14 +292,19 @@ def _check_module(what: str, module: object) -> None:
 
 def set_parameters(module: Module, arrays: Mapping[str, np.ndarray], where: str) -> None:
     """Gives parameters their numbers by name, all or none."""
+    for name, var in check_parameters(module, arrays, where).items():
+        var.write(arrays[name])
+
+
+def check_parameters(module: Module, arrays: Mapping[str, np.ndarray], where: str) -> dict[str, Var]:
+    """The parameters, if :func:`set_parameters` can give them these numbers. Raises :class:`MNNError` otherwise."""
     named = module.named_parameters()
     if missing := sorted(set(named) ^ set(arrays)):
         raise MNNError(f"{where} is of another module: '{missing[0]}' is only in one of them")
     for name, var in named.items():
         if tuple(var.shape) != arrays[name].shape:
             raise ShapeError(f"{where}: '{name}' has the shape {list(arrays[name].shape)}, the module's is {var.shape}")
-    for name, var in named.items():
-        var.write(arrays[name])
+    return named
 
 
 class EmptyModule(Module):

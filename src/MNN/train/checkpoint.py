@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from MNN.errors import MNNError
-from MNN.nn.module import Module, set_parameters
+from MNN.nn.module import Module, check_parameters, set_parameters
 from MNN.optim.optimizer import Optimizer
 from MNN.schema.arrays import read_arrays, write_arrays
 from MNN.train.history import History
@@ -59,9 +59,11 @@ def read(
         key: {n.removeprefix(key): a for n, a in arrays.items() if n.startswith(key)}
         for key in ("model/", "optimizer/", "best/")
     }
-    set_parameters(model, parts["model/"], where)
+    history, seed = History.of(arrays["history"].tobytes().decode()), int(arrays["seed"])
+    check_parameters(model, parts["model/"], where)
     optimizer.load_state(parts["optimizer/"])
-    return History.of(arrays["history"].tobytes().decode()), int(arrays["seed"]), parts["best/"]
+    set_parameters(model, parts["model/"], where)
+    return history, seed, parts["best/"]
 
 
 def numbers(model: Module) -> dict[str, np.ndarray]:
