@@ -35,3 +35,18 @@ def test_several_results_decide_sizes() -> None:
     loss = F.reduce_sum(many) + F.reduce_sum(F.broadcast_to(module.w, F.stack([rows, columns])))
     optim.SGD(module, 0.5, 0.0).step(loss)
     np.testing.assert_allclose(module.w.read(), np.array([1, 2, 3]) - 0.5 * (4 + 3 + 4))
+
+
+@pytest.mark.parametrize("options", ({}, {"clip_norm": 1.0}, {"loss_scale": 8.0}, {"loss_scale": "dynamic"}, {"debug": True}))
+def test_the_last_of_several_losses_is_no_number(options: dict[str, object]) -> None:
+    module = _model()
+    optimizer = optim.ADAM(module, 0.1, accumulate=2, **options)
+    optimizer.step(F.reduce_sum(module.w * module.w))
+    with pytest.raises(MNN.errors.RunError, match="left as they were"):
+        optimizer.step(F.reduce_sum(module.w * np.float32(np.nan)))
+    np.testing.assert_array_equal(module.w.read(), [1, 2, 3])
+    assert optimizer.steps == 0
+    for _ in range(2):
+        optimizer.step(F.reduce_sum(module.w * module.w))
+    np.testing.assert_allclose(module.w.read(), [0.9, 1.9, 2.9], rtol=1e-5)  # what was left out is not added
+    assert optimizer.steps == 1

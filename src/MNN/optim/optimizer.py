@@ -131,6 +131,11 @@ class Optimizer:
         """Whether all gradients are looked at before a step."""
         return self.debug or self.scale is not None
 
+    @property
+    def _skips(self) -> bool:
+        """Whether losses whose gradients are infinite or NaN are left out without an error."""
+        return self.scale is not None and self.scale.dynamic
+
     # -- steps --------------------------------------------------------------------------------------------------------
 
     def step(self, loss: Var, also: Sequence[Var] = ()) -> bool:
@@ -237,6 +242,7 @@ class Optimizer:
             self.precision,
             self.activation_memory,
             self.scale is not None,
+            self._skips,
             self._watched,
         )
         if key not in self._programs:
@@ -267,7 +273,7 @@ class Optimizer:
         made = step_graph(
             graph, parameters, self.whole_method(), self.accumulate, self.clip_norm, self.clip_value,
             values.get(id(STEP)), self.activation_memory, self.scale is not None, self._watched,
-            {values[id(leaf)] for leaf in named.values()},
+            {values[id(leaf)] for leaf in named.values()}, self._skips,
         )  # fmt: skip
         fixed = {v.name for v, _ in made.states}
         if any(name not in fixed for name in named):  # statistics that are only read

@@ -74,13 +74,15 @@ def step_graph(
     scaled: bool = False,
     watched: bool = False,
     kept: Collection[Value] = (),
+    skipping: bool = False,
 ) -> StepGraph:
     """``graph`` gives the loss first, and what else is asked for. ``parameters`` are inputs by the names that they and
     their states have; ``every``: steps of which the gradients are averaged; ``time``: the input that is the number of
     the step, where the loss depends on it; ``activation_memory``: bytes of activations that may be kept for gradients,
     None: those that are not cheaply computed again; ``scaled``: the loss is multiplied by an input ``scale`` on the way
     back; ``watched``: a step whose gradients are infinite or NaN does not count, and the last output but the states
-    says whether they are finite; ``kept``: inputs that may be states."""
+    says whether they are finite; ``kept``: inputs that may be states; ``skipping``: of several losses, those whose
+    gradients are infinite or NaN are left out of a step, which is left out itself otherwise."""
     loss = graph.outputs[0]
     values = list(parameters.values())
     rate, apply = Value(RATE, DType.F32, ()), Value(APPLY, DType.BOOL, ())
@@ -111,7 +113,7 @@ def step_graph(
             Node("AccumulateGradients", "sums", [apply, finite, *slopes, *sums], [*totals, *rest], {"every": every})
         )
         found.states += zip(sums, rest, strict=True)
-        slopes, checked = totals, []
+        slopes, checked = totals, [loss if skipping else finite]
     if max_norm or max_value:
         clipped = [Value(f"{name}.clipped", v.dtype, v.shape) for name, v in parameters.items()]
         norm = Value("norm", DType.F32, ())
