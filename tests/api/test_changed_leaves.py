@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import MNN.expr as F
+import MNN.expr as F  # noqa: N812 - as PyMNN's documentation has it
 import MNN.nn as nn
 import MNN.optim as optim
 from MNN.expr import Var
@@ -27,7 +27,7 @@ def test_a_constant_is_written() -> None:
     np.testing.assert_array_equal(y.read(), [5, 8, 9])
 
 
-@pytest.mark.parametrize("kind", ("placeholder", "trainable"))
+@pytest.mark.parametrize("kind", ["placeholder", "trainable"])
 def test_a_constant_becomes_a_source(kind: str) -> None:
     x, c, y = _product()
     getattr(c, f"fix_as_{kind}")()
@@ -38,7 +38,7 @@ def test_a_constant_becomes_a_source(kind: str) -> None:
     np.testing.assert_array_equal(y.read(), [16, 16, 16])
 
 
-@pytest.mark.parametrize("kind", ("placeholder", "trainable"))
+@pytest.mark.parametrize("kind", ["placeholder", "trainable"])
 def test_a_result_becomes_a_source(kind: str) -> None:
     x = F.placeholder([3])
     h = x * 2.0

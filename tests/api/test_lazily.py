@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-import MNN.expr as F
+import MNN.expr as F  # noqa: N812 - as PyMNN's documentation has it
 from MNN.expr.fused.settings import SETTINGS, lazily
 
 
-@pytest.mark.parametrize("before", (False, True))
+@pytest.mark.parametrize("before", [False, True])
 def test_the_setting_is_what_it_was_when_all_have_left(before: bool) -> None:
     F.lazy_eval(before)
     entered, second, left = threading.Event(), threading.Event(), threading.Event()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-import MNN.expr as F
+import MNN.expr as F  # noqa: N812 - as PyMNN's documentation has it
 import MNN.nn as nn
 import MNN.numpy as mnp
 from MNN.expr import Var
@@ -38,7 +38,7 @@ GIVEN_BACK: dict[str, Callable[[np.ndarray], Var]] = {
 }
 
 
-@pytest.mark.parametrize("size", (2, 80))
+@pytest.mark.parametrize("size", [2, 80])
 @pytest.mark.parametrize("name", GIVEN_BACK)
 def test_what_is_given_back_does_not_follow(name: str, size: int) -> None:
     array = np.arange(2 * size**3, dtype=np.float32).reshape(2, size, size, size)

@@ -30,7 +30,7 @@ def _data(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     return x, x.reshape(len(x), -1).sum(1, keepdims=True).astype(np.float32)
 
 
-@pytest.mark.parametrize("what", ("evaluate", "export", "save_program"))
+@pytest.mark.parametrize("what", ["evaluate", "export", "save_program"])
 def test_each_module_is_in_the_mode_that_it_was_in(what: str, tmp_path: Path) -> None:
     model, (x, y) = Frozen(), _data((8, 3))
     if what == "evaluate":
@@ -81,9 +81,7 @@ def test_statistics_of_a_program_stay_where_the_loss_is_no_number(tmp_path: Path
 def test_a_checkpoint_of_other_moments_changes_nothing(tmp_path: Path) -> None:
     path, data = tmp_path / "training.npz", _data((8, 3))
     first = Frozen()
-    train.fit(
-        first, data, 1, optimizer=MNN.optim.ADAM(first, 0.1, amsgrad=True), checkpoint=path, progress=False
-    )
+    train.fit(first, data, 1, optimizer=MNN.optim.ADAM(first, 0.1, amsgrad=True), checkpoint=path, progress=False)
     model = Frozen()
     optimizer, before = MNN.optim.ADAM(model, 0.1), {n: v.read() for n, v in model.named_parameters().items()}
     with pytest.raises(MNN.errors.MNNError, match="of another optimizer"):

@@ -25,7 +25,19 @@ from MNN.optim.program import StepProgram
 from MNN.optim.regularization import Regularization_Method
 from MNN.optim.scaling import LossScale
 from MNN.optim.settings import not_negative, share, whole
-from MNN.optim.step_graph import APPLY, AVERAGE, RATE, SCALE, TIME, Method, StepGraph, moved, step_graph
+from MNN.optim.step_graph import (
+    APPLY,
+    AVERAGE,
+    FINITE,
+    NORM,
+    RATE,
+    SCALE,
+    TIME,
+    Method,
+    StepGraph,
+    moved,
+    step_graph,
+)
 from MNN.runtime.config import Config
 from MNN.runtime.state_memory import Kept, StateMemory
 from MNN.warning import warn
@@ -140,7 +152,8 @@ class Optimizer:
 
     def step(self, loss: Var, also: Sequence[Var] = ()) -> bool:
         """One step: parameters move against the gradient of ``loss``, a Var of one number computed from them. The loss,
-        and the Vars of ``also``, are numbers from then on, as they were before the step.
+        and the Vars of ``also``, are numbers from then on, as they were before the step; parameters and placeholders
+        among them stay what they are.
 
         Raises :class:`MNNError` when the loss is more than a number, depends on no parameter, or is infinite or NaN:
         parameters are then as they were."""
@@ -148,7 +161,7 @@ class Optimizer:
         captured = capture([loss, *also])
         found = self.step_on(captured, {id(leaf): leaf.results()[0] for leaf in captured.leaves if leaf is not STEP})
         for var, array in zip((loss, *also), found, strict=True):
-            if var._index == 0 and var._expr.outputs == 1:
+            if var._index == 0 and var._expr.outputs == 1 and not var._expr.is_leaf:
                 var._expr.become("Const", array)
         return True
 
@@ -180,12 +193,11 @@ class Optimizer:
             view = self._memory.kept[name].array
             self._views[name] = leaf.array = view
             leaf.numbers_at += 1
-        results = list(found.values())
-        numbers, rest = results[: len(captured.outputs)], results[len(captured.outputs) :]
-        self.norm = float(rest.pop(0)) if self.clip_norm or self.clip_value else None
+        numbers = [found[v.name] for v in program.graph.outputs[: len(captured.outputs)]]
+        self.norm = float(found[NORM]) if self.clip_norm or self.clip_value else None
         self.losses += 1
         loss = float(numbers[0].reshape(-1)[0])
-        finite = bool(rest[0]) if self._watched else self.norm is None or math.isfinite(self.norm)
+        finite = bool(found[FINITE]) if self._watched else self.norm is None or math.isfinite(self.norm)
         if not math.isfinite(loss) or (not finite and (self.scale is None or not self.scale.dynamic)):
             for name, array in statistics.items():
                 self._views[name][...] = array

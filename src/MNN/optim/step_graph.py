@@ -60,6 +60,8 @@ class StepGraph:
 
 
 RATE, TIME, APPLY, SCALE = "rate", "time", "apply", "scale"
+NORM, FINITE = "norm", "finite"
+"""Outputs where gradients are limited, and looked at."""
 
 
 def step_graph(
@@ -101,7 +103,7 @@ def step_graph(
         graph.inputs.append(scale)
     nodes.append(Node("Gradient", "gradient", [loss, *[scale] * scaled, *values], slopes, settings))
     checked: list[Value] = [loss]
-    finite = Value("finite", DType.BOOL, ())
+    finite = Value(FINITE, DType.BOOL, ())
     if every > 1 or watched:
         nodes.append(Node("AllFinite", "finite", [loss, *(slopes if watched else [])], [finite]))
         checked = [finite]
@@ -116,7 +118,7 @@ def step_graph(
         slopes, checked = totals, [loss if skipping else finite]
     if max_norm or max_value:
         clipped = [Value(f"{name}.clipped", v.dtype, v.shape) for name, v in parameters.items()]
-        norm = Value("norm", DType.F32, ())
+        norm = Value(NORM, DType.F32, ())
         nodes.append(
             Node(
                 "ClipGradients",
@@ -194,6 +196,8 @@ def nodes_before(graph: Graph, values: Sequence[Value]) -> list[Node]:
 __all__ = [
     "APPLY",
     "AVERAGE",
+    "FINITE",
+    "NORM",
     "RATE",
     "SCALE",
     "TIME",
