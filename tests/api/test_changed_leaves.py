@@ -64,7 +64,7 @@ def test_large_products_follow_a_constant() -> None:
 
 
 def test_a_parameter_of_an_expression_that_was_made_before() -> None:
-    x, c, y = _product()
+    _, c, y = _product()
     module = nn.Module()
     module.weight = c
     optim.SGD(module, 1.0, 0.0).step(F.reduce_sum(y))

@@ -30,8 +30,7 @@ Type = tuple[DType, tuple[int, ...]]
 
 
 _rewired = [0]
-"""How often operators have been given other operands or sources: what was known of expressions before may be so no
-more."""
+"""How often operators have been given other operands or sources: what was known before may be so no more."""
 
 
 _NONE: dict[str, object] = {}
