@@ -132,7 +132,8 @@ def _computed(op: str, operands: Sequence[Var | None], outputs: int, attrs: dict
                 return None
             given.append(v._array())
         else:
-            given.append(expr._deferred if later and expr._deferred is not None else v._array())
+            present = expr._deferred if later else None
+            given.append(v._array() if present is None else present)
             borrowed = borrowed or expr.borrowed
     results = compute.run_operator(op, attrs, given, outputs)
     if borrowed:

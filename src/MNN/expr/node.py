@@ -129,18 +129,14 @@ class Expr:
     @property
     def array(self) -> np.ndarray | None:
         """The numbers of a leaf that has some."""
-        if self._deferred is not None:
-            self._held, self._deferred = self._deferred.numbers(), None
+        deferred = self._deferred
+        if deferred is not None:
+            self._held, self._deferred = deferred.numbers(), None
         return self._held
 
     @array.setter
     def array(self, array: np.ndarray | None) -> None:
         self._held, self._deferred = array, None
-
-    @property
-    def present(self) -> Deferred | np.ndarray | None:
-        """The numbers of a leaf as they are now, or what will compute them."""
-        return self._held if self._deferred is None else self._deferred
 
     def own(self) -> None:
         """Copies numbers that lie in memory of the user's: from now on they stay as they are."""
@@ -151,8 +147,9 @@ class Expr:
 
     def given_away(self) -> np.ndarray:
         """The numbers of the first output in an array that is the caller's, in row-major order."""
-        if self._deferred is not None and not self._deferred.passed:
-            return copies.contiguous(self._deferred.computed())
+        deferred = self._deferred
+        if deferred is not None and not deferred.passed:
+            return copies.contiguous(deferred.computed())
         array = self.results()[0]
         return array.copy() if array.flags.c_contiguous else copies.fresh(array)
 

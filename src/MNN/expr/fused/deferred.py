@@ -2,7 +2,8 @@
 
 They know what they are computed from, and are computed when somebody reads them: then all that they depend on is one
 loop over the elements, whose intermediates never reach memory. What is read depends on constants alone, whose arrays do
-not change, so that it does not matter when.
+not change, so that it does not matter when, nor in which of several threads: who reads the operands of a function reads
+them before its numbers, which are set before the operands are dropped.
 """
 
 from __future__ import annotations
@@ -66,13 +67,14 @@ class Deferred:
 
     def computed(self) -> np.ndarray:
         """The numbers in an array that nobody else has, where they were not kept yet; they are not kept for this."""
-        if self.array is not None:
-            copy: np.ndarray = self.array.copy()
+        operands, array = self.operands, self.array
+        if array is not None:
+            copy: np.ndarray = array.copy()
             return copy
         if self.functions == 1:
             self.passed = True
-            return _alone(self.function).run(self.shape, [_now(o) for o in self.operands])[0]
-        steps, wiring, arrays = self._walked()
+            return _alone(self.function).run(self.shape, [_now(o) for o in operands])[0]
+        steps, wiring, arrays = self._walked(operands)
         stored = [i for i, step in enumerate(steps) if step.passed and step is not self]
         for step in steps:
             step.passed = True
@@ -84,18 +86,21 @@ class Deferred:
     def in_passing(self) -> tuple[Body, list[np.ndarray]] | None:
         """What computes an element from those of arrays, for a loop that makes something else of it; None where the
         numbers are better kept, because a loop has computed some of them before."""
-        steps, wiring, arrays = self._walked()
+        operands, array = self.operands, self.array
+        if array is not None:
+            return None
+        steps, wiring, arrays = self._walked(operands)
         if any(step.passed for step in steps):
             return None
         for step in steps:
             step.passed = True
         return loop_of(tuple(wiring), (len(steps) - 1,)).body, arrays
 
-    def _walked(self) -> tuple[list[Deferred], list[Wiring], list[np.ndarray]]:
+    def _walked(self, operands: Sequence[Operand]) -> tuple[list[Deferred], list[Wiring], list[np.ndarray]]:
         steps: list[Deferred] = []
         wiring: list[Wiring] = []
         arrays: list[np.ndarray] = []
-        _walk(self, {}, steps, wiring, arrays)
+        _walk(self, operands, {}, steps, wiring, arrays)
         return steps, wiring, arrays
 
 
@@ -113,19 +118,26 @@ def _now(operand: Operand) -> np.ndarray:
 
 
 def _walk(
-    node: Deferred, places: dict[int, int], steps: list[Deferred], wiring: list[Wiring], arrays: list[np.ndarray]
+    node: Deferred,
+    operands: Sequence[Operand],
+    places: dict[int, int],
+    steps: list[Deferred],
+    wiring: list[Wiring],
+    arrays: list[np.ndarray],
 ) -> int:
     """Lists what ``node`` is computed from, each step behind its operands: functions with the numbers of what they are
     applied to, steps from 0 up and arrays from -1 down. Gives the number of ``node``."""
     wires: list[Function | int] = [node.function]
-    for operand in node.operands:
+    for operand in operands:
         place = places.get(id(operand))
         if place is None:
-            if isinstance(operand, Deferred) and operand.array is None:
-                place = _walk(operand, places, steps, wiring, arrays)
+            if isinstance(operand, Deferred):
+                inner, array = operand.operands, operand.array
             else:
-                array = operand.array if isinstance(operand, Deferred) else operand
-                assert array is not None
+                inner, array = (), operand
+            if array is None:
+                place = _walk(operand, inner, places, steps, wiring, arrays)  # type: ignore[arg-type]
+            else:
                 arrays.append(array)
                 place = places[id(operand)] = -len(arrays)
         wires.append(place)
