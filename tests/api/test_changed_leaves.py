@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -70,3 +73,21 @@ def test_a_parameter_of_an_expression_that_was_made_before() -> None:
     optim.SGD(module, 1.0, 0.0).step(F.reduce_sum(y))
     np.testing.assert_array_equal(c.read(), [0, 1, 2])
     np.testing.assert_array_equal(y.read(), [0, 1, 2])
+
+
+@pytest.mark.parametrize("kind", ["placeholder", "trainable", "const"])
+def test_numbers_go_with_the_last_that_holds_them(kind: str) -> None:
+    """Not when the garbage collector comes, which counts objects, not their bytes."""
+    x = F.placeholder([3])
+    x.write([1.0, 2.0, 3.0])
+    getattr(x, f"fix_as_{kind}")()
+    y = F.exp(x * 2.0 + 1.0)
+    y.sync()
+    array = weakref.ref(x._array())
+    gc.collect()
+    gc.disable()
+    try:
+        del x, y
+        assert array() is None
+    finally:
+        gc.enable()

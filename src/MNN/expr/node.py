@@ -86,7 +86,9 @@ class Expr:
     @property
     def sources(self) -> tuple[Expr, ...]:
         """The Inputs and Trainables that its numbers depend on."""
-        if self._sources_at != _rewired[0] and not self.is_leaf:
+        if self.op in LEAVES:
+            return () if self.op == "Const" else (self,)
+        if self._sources_at != _rewired[0]:
             for expr in _pending(self, lambda e: e._sources_at == _rewired[0]):
                 expr._find_sources()
         return self._sources
@@ -112,7 +114,7 @@ class Expr:
         expr = Expr.__new__(Expr)
         expr.leaf_type, expr._held = (kind, shape), array
         if op != "Const":
-            expr.op, expr._sources = op, (expr,)
+            expr.op = op
         return expr
 
     @staticmethod
@@ -186,7 +188,7 @@ class Expr:
         self.op, self.inputs, self.attrs, self.outputs = op, [], {}, 1
         self._executor = self._results = None
         self.leaf_type, self.array = (kind, shape), array
-        self._sources = (self,) if op != "Const" else ()
+        self._sources = ()
         self.shapes_at, self.numbers_at = self.shapes_at + 1, self.numbers_at + 1
 
     # -- types ------------------------------------------------------------------------------------------------------
