@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.frontends.common.graph_builder import GraphBuilder
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
+from MNN.ops.core.datatypes import data_type
 
 
 def unary(ctx: GraphBuilder, kind: str, x: Value) -> Value:
@@ -20,6 +22,15 @@ def binary(ctx: GraphBuilder, kind: str, x: Value | float | int, y: Value | floa
     x, y = _tensors(ctx, x, y)
     out = ctx.op("BinaryOp", x, y, opType=kind)
     out.dtype = x.dtype
+    return out
+
+
+def cast(ctx: GraphBuilder, x: Value, dtype: DType) -> Value:
+    """``x`` in another element type; ``x`` itself where it is of that type."""
+    if x.dtype is dtype:
+        return x
+    out = ctx.op("Cast", x, dstT=data_type(dtype))
+    out.dtype = dtype
     return out
 
 

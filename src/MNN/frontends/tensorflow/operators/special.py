@@ -6,14 +6,13 @@ import math
 from collections.abc import Callable
 
 from MNN.errors import FormatError
-from MNN.frontends.common.expressions import binary, compare, select, unary
+from MNN.frontends.common.expressions import binary, cast, compare, select, unary
 from MNN.frontends.common.functions import bessel, gamma, normal, zeta
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.node import TfNode
 from MNN.frontends.tensorflow.registry import tf_op
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
-from MNN.ops.core.datatypes import data_type
 
 _OF_ONE: dict[str, Callable[[Context, Value], Value]] = {
     "Lgamma": gamma.lgamma,
@@ -38,27 +37,19 @@ def _wide(ctx: Context, node: TfNode, x: Value) -> tuple[Value, DType]:
     """In f64, and the type of the result."""
     if x.dtype is None or not x.dtype.is_float:
         raise FormatError(f"{node.where}: an operand of type {x.dtype}, expected floats")
-    return _cast(ctx, x, DType.F64), x.dtype
-
-
-def _cast(ctx: Context, x: Value, dtype: DType) -> Value:
-    if x.dtype is dtype:
-        return x
-    out = ctx.op("Cast", x, dstT=data_type(dtype))
-    out.dtype = dtype
-    return out
+    return cast(ctx, x, DType.F64), x.dtype
 
 
 @tf_op(*_OF_ONE)
 def of_one(ctx: Context, node: TfNode) -> Value:
     wide, kind = _wide(ctx, node, node.input(0))
-    return _cast(ctx, _OF_ONE[node.op](ctx, wide), kind)
+    return cast(ctx, _OF_ONE[node.op](ctx, wide), kind)
 
 
 @tf_op("Zeta")
 def hurwitz(ctx: Context, node: TfNode) -> Value:
     (s, kind), (base, _) = (_wide(ctx, node, x) for x in node.tensors(0, 2))
-    return _cast(ctx, zeta.zeta(ctx, s, base), kind)
+    return cast(ctx, zeta.zeta(ctx, s, base), kind)
 
 
 @tf_op("Polygamma")
@@ -71,4 +62,4 @@ def polygamma(ctx: Context, node: TfNode) -> Value:
     found = select(ctx, even, unary(ctx, "NEG", found), found)
     known = binary(ctx, "MUL", gamma.whole(ctx, order), compare(ctx, "GREATER_EQUAL", order, 0.0))
     found = select(ctx, known, found, math.nan)
-    return _cast(ctx, select(ctx, compare(ctx, "EQUAL", order, 0.0), gamma.digamma(ctx, x), found), kind)
+    return cast(ctx, select(ctx, compare(ctx, "EQUAL", order, 0.0), gamma.digamma(ctx, x), found), kind)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 
 from MNN.errors import FormatError
-from MNN.frontends.common.expressions import binary, clamp, unary
+from MNN.frontends.common.expressions import binary, cast, clamp, unary
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.node import TfNode
 from MNN.frontends.tensorflow.operators.random import philox
 from MNN.frontends.tensorflow.registry import tf_op
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
-from MNN.ops.core.datatypes import data_type
 
 _MANTISSA = {DType.F64: 52, DType.F32: 23, DType.F16: 10, DType.BF16: 7}
 _LEAST = 1e-7
@@ -20,19 +19,11 @@ _LEAST = 1e-7
 _PHILOX, _ANY = 1, 3
 
 
-def _cast(ctx: Context, x: Value, dtype: DType) -> Value:
-    if x.dtype is dtype:
-        return x
-    out = ctx.op("Cast", x, dstT=data_type(dtype))
-    out.dtype = dtype
-    return out
-
-
 def _number(ctx: Context, x: Value, at: int) -> Value:
     """One number of a line, as u64."""
     out = ctx.op("GatherV2", x, ctx.const(at, DType.I32), ctx.const(0, DType.I32))
     out.dtype = x.dtype
-    return _cast(ctx, out, DType.U64)
+    return cast(ctx, out, DType.U64)
 
 
 def _of_seed(ctx: Context, seed: Value) -> philox.State:
@@ -52,7 +43,7 @@ def _state(ctx: Context, node: TfNode) -> philox.State:
 
 def _filled(ctx: Context, node: TfNode, wide: bool) -> tuple[list[Value], Value, Value]:
     """Four words ``[blocks]`` for every four numbers (``wide``: two), how many numbers there are, and their shape."""
-    shape = _cast(ctx, node.input(0), DType.I64)
+    shape = cast(ctx, node.input(0), DType.I64)
     count = ctx.op("Reduction", shape, operation="PROD", dim=[0], keepDims=False)
     count.dtype = DType.I64
     each = 2 if wide else 4
@@ -80,7 +71,7 @@ def _uniform(ctx: Context, words: list[Value], dtype: DType) -> list[Value]:
     else:
         whole = [binary(ctx, "BITWISE_AND", w, (1 << bits) - 1) for w in words]
     wide = DType.F64 if dtype is DType.F64 else DType.F32
-    return [binary(ctx, "MUL", _cast(ctx, w, wide), 2.0**-bits) for w in whole]
+    return [binary(ctx, "MUL", cast(ctx, w, wide), 2.0**-bits) for w in whole]
 
 
 def _floats(node: TfNode) -> DType:
@@ -94,7 +85,7 @@ def _floats(node: TfNode) -> DType:
 def uniform(ctx: Context, node: TfNode) -> Value:
     dtype = _floats(node)
     words, count, shape = _filled(ctx, node, dtype is DType.F64)
-    return _cast(ctx, _arranged(ctx, _uniform(ctx, words, dtype), count, shape), dtype)
+    return cast(ctx, _arranged(ctx, _uniform(ctx, words, dtype), count, shape), dtype)
 
 
 @tf_op("StatelessRandomNormal", "StatelessRandomNormalV2")
@@ -109,24 +100,24 @@ def normal(ctx: Context, node: TfNode) -> Value:
         radius = unary(ctx, "SQRT", binary(ctx, "MUL", radius, -2.0))
         angle = binary(ctx, "MUL", even[i + 1], math.tau)
         parts += [binary(ctx, "MUL", unary(ctx, kind, angle), radius) for kind in ("SIN", "COS")]
-    return _cast(ctx, _arranged(ctx, parts, count, shape), dtype)
+    return cast(ctx, _arranged(ctx, parts, count, shape), dtype)
 
 
 @tf_op("StatelessRandomUniformInt", "StatelessRandomUniformIntV2")
 def uniform_int(ctx: Context, node: TfNode) -> Value:
     """From a number to below another one."""
-    low, high = (_cast(ctx, v, DType.I64) for v in node.tensors(-2))
+    low, high = (cast(ctx, v, DType.I64) for v in node.tensors(-2))
     words, count, shape, dtype = _integers(ctx, node)
-    span = _cast(ctx, binary(ctx, "SUB", high, low), DType.U64)
-    rest = [_cast(ctx, binary(ctx, "MOD", w, span), DType.I64) for w in words]
-    return _cast(ctx, binary(ctx, "ADD", _arranged(ctx, rest, count, shape), low), dtype)
+    span = cast(ctx, binary(ctx, "SUB", high, low), DType.U64)
+    rest = [cast(ctx, binary(ctx, "MOD", w, span), DType.I64) for w in words]
+    return cast(ctx, binary(ctx, "ADD", _arranged(ctx, rest, count, shape), low), dtype)
 
 
 @tf_op("StatelessRandomUniformFullInt", "StatelessRandomUniformFullIntV2")
 def uniform_full_int(ctx: Context, node: TfNode) -> Value:
     """All numbers that the type has."""
     words, count, shape, dtype = _integers(ctx, node)
-    return _cast(ctx, _arranged(ctx, words, count, shape), dtype)
+    return cast(ctx, _arranged(ctx, words, count, shape), dtype)
 
 
 def _integers(ctx: Context, node: TfNode) -> tuple[list[Value], Value, Value, DType]:
