@@ -13,7 +13,8 @@ import pytest
 from MNN.errors import MNNError
 from tests.llm.server.browser import Page, opened
 from tests.llm.server.running import NAME, Scripted, served
-from tests.llm.server.test_server import settle, tokenizer
+from tests.llm.server.test_clients import settle
+from tests.llm.server.test_server import tokenizer
 
 pytestmark = pytest.mark.real
 KEY = "a key"

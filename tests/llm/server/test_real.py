@@ -20,7 +20,7 @@ from MNN.llm.speculation import Lookup
 from MNN.llm.speculation.together import each_its_own
 from tests import zoo
 from tests.llm.server.running import NAME, served
-from tests.llm.server.test_server import settle
+from tests.llm.server.test_clients import settle
 
 pytestmark = pytest.mark.real
 Running = tuple[openai.OpenAI, str, Server, MNN.llm.LanguageModel]
