@@ -10,6 +10,7 @@ import numpy as np
 from MNN.errors import FormatError
 from MNN.frontends.common.complex_parts import Parts, paired, parted, transformed
 from MNN.frontends.common.expressions import binary, unary
+from MNN.frontends.common.frames import frames
 from MNN.frontends.keras.context import KerasContext
 from MNN.frontends.keras.layers.operations import floating
 from MNN.frontends.keras.layers.operations_elementwise import reduced
@@ -22,21 +23,6 @@ _SMALLEST = 1e-7
 """Keras's ``epsilon``."""
 MAX_LENGTH = 1 << 20
 """How long a transform may be."""
-
-
-def frames(ctx: KerasContext, x: Value, length: int, stride: int) -> Value:
-    """Pieces of the last axis, one every ``stride`` numbers: ``[..., count, length]``."""
-    size = ctx.op("Squeeze", ctx.op("Shape", x, hasStart=True, start=-1), squeezeDims=[0])
-    size.dtype = DType.I32
-    count = binary(ctx, "ADD", binary(ctx, "FLOORDIV", binary(ctx, "SUB", size, length), stride), 1)
-    line = ctx.op("Range", ctx.const(0, DType.I32), count, ctx.const(1, DType.I32))
-    line.dtype = DType.I32
-    starts = ctx.op("Unsqueeze", binary(ctx, "MUL", line, stride), squeezeDims=[1])
-    starts.dtype = DType.I32
-    places = binary(ctx, "ADD", starts, ctx.const(np.arange(length, dtype=np.int32)))
-    out = ctx.op("GatherV2", x, places, ctx.const(-1, DType.I32))
-    out.dtype = x.dtype
-    return out
 
 
 def _length(node: KerasNode, key: str, default: Any = None) -> int:

@@ -7,10 +7,10 @@ import numpy as np
 from MNN.errors import FormatError
 from MNN.frontends.common.complex_parts import parted, transformed
 from MNN.frontends.common.expressions import binary, unary
+from MNN.frontends.common.frames import frames
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.node import TfNode
 from MNN.frontends.tensorflow.registry import tf_op
-from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
 _MAX_WINDOW = 1 << 20
@@ -29,27 +29,12 @@ def spectrogram(ctx: Context, node: TfNode) -> Value:
     sound = ctx.op("Permute", node.input(0), dims=[1, 0])
     sound.dtype = node.input(0).dtype
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(length) / length)
-    pieces = binary(ctx, "MUL", _frames(ctx, sound, length, step), ctx.const(window.astype(np.float32)))
+    pieces = binary(ctx, "MUL", frames(ctx, sound, length, step), ctx.const(window.astype(np.float32)))
     pairs = ctx.op("Unsqueeze", pieces, squeezeDims=[3])
     pairs.dtype = pieces.dtype
     z = parted(ctx, transformed(ctx, pairs, [2], [1 << (length - 1).bit_length()], half=True))
     power = binary(ctx, "ADD", unary(ctx, "SQUARE", z.real), unary(ctx, "SQUARE", z.imag))
     return power if node.bool_attr("magnitude_squared", False) else unary(ctx, "SQRT", power)
-
-
-def _frames(ctx: Context, x: Value, length: int, step: int) -> Value:
-    """Whole windows of the last axis: ``[channels, frames, length]``."""
-    size = ctx.op("Squeeze", ctx.op("Shape", x, hasStart=True, start=1), squeezeDims=[0])
-    size.dtype = DType.I32
-    count = binary(ctx, "ADD", binary(ctx, "FLOORDIV", binary(ctx, "SUB", size, length), step), 1)
-    line = ctx.op("Range", ctx.const(0, DType.I32), count, ctx.const(1, DType.I32))
-    line.dtype = DType.I32
-    starts = ctx.op("Unsqueeze", binary(ctx, "MUL", line, step), squeezeDims=[1])
-    starts.dtype = DType.I32
-    places = binary(ctx, "ADD", starts, ctx.const(np.arange(length, dtype=np.int32)))
-    out = ctx.op("GatherV2", x, places, ctx.const(1, DType.I32))
-    out.dtype = x.dtype
-    return out
 
 
 @tf_op("Mfcc")
