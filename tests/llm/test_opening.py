@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pkgutil
+import re
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from MNN.llm.engine.loaded import LoadedWeights, quantize
 from MNN.llm.engine.opening import open_model
 from MNN.runtime.config import Config
 from MNN.runtime.storage.background import finish
+from tests.cli.conftest import run_command
 from tests.llm import cases
 from tests.llm.check import Arrays, decoder_of
 from tests.llm.files.writing import safetensors
@@ -210,3 +212,26 @@ def test_what_is_no_model(tmp_path: Path) -> None:
 def test_no_part_is_called_what_a_name_is() -> None:
     """A module replaces what has its name in a package, as soon as anybody imports it."""
     assert not {found.name for found in pkgutil.iter_modules(MNN.llm.__path__)} & set(MNN.llm.__all__)
+
+
+def test_looking_at_what_lacks_something(folder: Path) -> None:
+    """Everything that is known is shown where a tokenizer is missing; what cannot be shown is one sentence, and nothing
+    before it."""
+    info = run_command("llm", "info", folder)
+    assert info.code == 0
+    assert "family qwen3" in info.out
+    assert re.search(r"F32 +\d+ +[\d,]+", info.out)
+    assert re.search(r"no tokenizer: .* holds no tokenizer.json.*; \d", info.out)
+    weights, config = folder / "model.safetensors", folder / "config.json"
+    whole, told = weights.read_bytes(), config.read_text()
+    weights.write_bytes(whole[:-1000])
+    config.write_text(json.dumps(json.loads(told) | {"model_type": "bert"}))
+    for command, message in (("info", "leaves the"), ("bench", "kind 'bert' gives texts vectors and writes none")):
+        refused = run_command("llm", command, folder)
+        assert (refused.code, refused.out, refused.err.count("error: ")) == (2, "", 1)
+        assert message in refused.err
+        weights.write_bytes(whole)
+    config.unlink()
+    refused = run_command("llm", "info", folder)
+    assert (refused.code, refused.out) == (2, "")
+    assert "holds no config.json" in refused.err

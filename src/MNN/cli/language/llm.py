@@ -193,19 +193,24 @@ def info(model: Source) -> None:
     from MNN.llm.text import load_tokenizer
 
     found = open_model(model)
+    kinds: dict[str, list[int]] = {}
+    if isinstance(found, Opened):  # the official engine's files hold operators, not tensors
+        for tensor in open_weights(found.path).values():
+            kinds.setdefault(tensor.format, []).append(tensor.size)
+    try:
+        tokenizer = load_tokenizer(found.path)
+        template = "with" if tokenizer.chat_template else "without"
+        words_of = f"{tokenizer.vocab_size:,} tokens, {template} a chat template"
+    except MNNError as error:
+        words_of = f"no tokenizer: {error}"
     screen = console()
     screen.print(f"[bold]{escape(str(model))}[/]  family {found.config.get('model_type')}", highlight=False)
     for name, value in found.config.items():
         if isinstance(value, (int, float, str)) and name != "model_type":
             screen.print(f"  {name}: {value}", highlight=False, markup=False)
-    if isinstance(found, Opened):  # the official engine's files hold operators, not tensors
-        kinds: dict[str, list[int]] = {}
-        for tensor in open_weights(found.path).values():
-            kinds.setdefault(tensor.format, []).append(tensor.size)
+    if kinds:
         columns = [words("weights"), number("tensors"), number("numbers")]
         for kind, sizes in sorted(kinds.items(), key=lambda item: -sum(item[1])):
             add_row(columns, kind, f"{len(sizes):,}", f"{sum(sizes):,}")
         show(screen, columns)
-    tokenizer = load_tokenizer(found.path)
-    template = "with" if tokenizer.chat_template else "without"
-    print(f"{tokenizer.vocab_size:,} tokens, {template} a chat template; {nbytes(found.file.stat().st_size)}")
+    print(f"{words_of}; {nbytes(found.file.stat().st_size)}")

@@ -65,4 +65,7 @@ def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     place = find(path)
     if place.gguf is not None:
         return config_of(read_gguf_shards(place.gguf))
-    return completed(read_json(place.folder / "config.json"))
+    config = place.folder / "config.json"
+    if not config.is_file():
+        raise MNNError(f"{place.folder} holds no config.json, which says what the network is; copy the model's into it")
+    return completed(read_json(config))

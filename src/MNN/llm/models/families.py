@@ -145,6 +145,10 @@ def build_with(config: Mapping[str, object], net: Layers) -> None:
 
 def _built(config: Mapping[str, object], net: Layers, known: Mapping[str, Build], what: str) -> Layers:
     kind = config.get("model_type")
+    if known is not _ENCODERS and kind in _ENCODERS and kind not in known:
+        raise UnsupportedError(
+            f"this model of the kind {kind!r} gives texts vectors and writes none; MNN.llm.load_embedder opens it"
+        )
     if not isinstance(kind, str) or kind not in known:
         near = difflib.get_close_matches(str(kind), known, _NEAR, 0.5)
         told = f"the nearest known kinds are {', '.join(near)}" if near else f"known are {', '.join(known)}"
