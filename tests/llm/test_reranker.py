@@ -12,6 +12,7 @@ import pytest
 
 from MNN.errors import FormatError, MNNError
 from MNN.llm.embedder import Embedder
+from MNN.llm.judges import share
 from MNN.llm.language_model import LanguageModel
 from MNN.llm.models.families import build_encoder, build_pairs, build_vectors
 from MNN.llm.reranker import CrossEncoder, Judge, Reranker
@@ -124,9 +125,12 @@ def test_a_judge_says_yes_or_no() -> None:
             "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
         )
         logits = whole.feed(whole.text(), tokens)[-1].astype(np.float64)
-        share = np.exp(logits[9]) / (np.exp(logits[5]) + np.exp(logits[9]))
-        assert abs(share - score) < 1e-5
+        part = np.exp(logits[9]) / (np.exp(logits[5]) + np.exp(logits[9]))
+        assert abs(part - score) < 1e-5
     assert judge.scores("what?", []).shape == (0,)
+    sure = share(np.array([-1e4, -90, 0, 90, 1e4], np.float32))
+    assert sure.dtype == np.float32
+    np.testing.assert_allclose(sure, [0, 0, 0.5, 1, 1], atol=1e-30)
     with pytest.raises(MNNError, match="a list of texts"):
         judge.rank("what?", "one")
 

@@ -39,9 +39,10 @@ class Answer(Generation):
         if self.ended:
             return
         begin = time.perf_counter()
-        self.decoder.adapt(self.history, self.adapter)
-        missing = self.decoder.resume(self.history, self.prompt)
-        rows = self.decoder.feed(self.history, missing)
+        with self.decoder.turns:  # nobody changes the history between going back and going on
+            self.decoder.adapt(self.history, self.adapter)
+            missing = self.decoder.resume(self.history, self.prompt)
+            rows = self.decoder.feed(self.history, missing)
         self.cost.reused = len(self.prompt) - len(missing)
         self.cost.reading = time.perf_counter() - begin
         drafting = None if self.drafter is None else Drafting(self.drafter, self.options)
@@ -50,7 +51,8 @@ class Answer(Generation):
             before = self.cost.kept
             yield from self.take_drafted(rows, draft)
             if not self.ended:
-                draft, rows = self._go_on(drafting, draft, self.cost.kept - before)
+                with self.decoder.turns:
+                    draft, rows = self._go_on(drafting, draft, self.cost.kept - before)
         rest = self.finish()
         if rest:
             yield rest

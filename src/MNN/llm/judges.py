@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import exp
 
 import numpy as np
 
@@ -29,6 +28,13 @@ def classifies(config: Mapping[str, object]) -> bool:
     return any(str(name).endswith("ForSequenceClassification") for name in names)
 
 
+def share(logits: np.ndarray) -> np.ndarray:
+    """What answers have of 1 whose logits beside those of all else are given; f32, of any size."""
+    least = np.float32(80)  # e to that is finite in f32
+    found: np.ndarray = 1 / (1 + np.exp(-np.clip(logits, -least, least)))
+    return found
+
+
 class Judge:
     """A model that writes whether a text answers: the share of "yes" beside "no" (Qwen3-Reranker, arXiv:2506.05176)."""
 
@@ -50,9 +56,9 @@ class Judge:
         for text in texts:  # what they begin with alike, the question included, is computed once
             tokens = _told(tokenizer, query, text, instruction, self.longest)
             logits = decoder.feed(state, decoder.resume(state, tokens))[-1]
-            no, yes = (float(logits[i]) for i in self._answers)
-            found.append(1 / (1 + exp(min(no - yes, 700.0))))
-        return np.array(found, np.float32)
+            no, yes = (logits[i] for i in self._answers)
+            found.append(yes - no)
+        return share(np.array(found, np.float32))
 
 
 class Assessor:
@@ -76,7 +82,7 @@ class Assessor:
         for part in batches([len(row) for row in rows], self._apart):
             made = self._vectors.vectors([rows[i] for i in part])[:, -1] @ self._layer.T
             logits = made[:, 0] if made.shape[1] == 1 else made[:, 1] - made[:, 0]
-            found[part] = 1 / (1 + np.exp(-np.clip(logits, -80, 80)))
+            found[part] = share(logits)
         return found
 
     def _tokens(self, query: str, text: str, instruction: str) -> list[int]:
@@ -92,4 +98,4 @@ def _told(tokenizer: Tokenizer, query: str, text: str, instruction: str, longest
     return [*tokens[: max(longest - len(end), 1)], *end]
 
 
-__all__ = ["INSTRUCTION", "Assessor", "Judge", "classifies"]
+__all__ = ["INSTRUCTION", "Assessor", "Judge", "classifies", "share"]

@@ -14,7 +14,7 @@ from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.llm.embedder import batches, longest_text
 from MNN.llm.engine.opening import Opened, open_model
 from MNN.llm.files.mapped import read_json
-from MNN.llm.judges import INSTRUCTION, Assessor, Judge, classifies
+from MNN.llm.judges import INSTRUCTION, Assessor, Judge, classifies, share
 from MNN.llm.language_model import load
 from MNN.llm.models.families import embeds, usual
 from MNN.llm.models.weights import Array, Weights
@@ -130,7 +130,7 @@ class CrossEncoder:
         found = np.zeros(len(pairs), np.float32)
         for part in batches([len(ids) for ids, _ in pairs], "length" in self._session.inputs):
             logits = self._logits([pairs[i] for i in part])
-            found[part] = 1 / (1 + np.exp(-logits))
+            found[part] = share(logits)
         return found
 
     def _logits(self, pairs: Sequence[tuple[list[int], list[int]]]) -> np.ndarray:

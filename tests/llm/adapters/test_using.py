@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
+import threading
 from pathlib import Path
 
 import openai
@@ -11,6 +13,9 @@ import pytest
 
 import MNN
 from MNN.errors import MNNError
+from MNN.llm.engine.paged import PagedDecoder
+from MNN.llm.files import open_weights
+from MNN.llm.files.adapters import read_adapter
 from tests.cli.conftest import run_command
 from tests.llm.adapters.cases import NAMES, write_adapters
 from tests.llm.adapters.test_switching import recorded
@@ -71,6 +76,47 @@ def test_server(llm: MNN.llm.LanguageModel, answers: dict[str, str]) -> None:
             client.chat.completions.create(model=f"{NAME}:new", messages=[{"role": "user", "content": "?"}])
 
 
+def test_exchanged_while_answers_are_written(llm: MNN.llm.LanguageModel, answers: dict[str, str], folder: Path) -> None:
+    """By another thread than the server's: answers of others are what they were, and the list of models follows."""
+    failed: list[Exception] = []
+    changes = read_adapter(open_weights(folder), folder / NAMES[1])
+
+    def exchange(decoder: PagedDecoder) -> None:
+        try:
+            decoder.remove_adapter(NAMES[1])
+            for n in range(300):
+                decoder.add_adapter(f"other{n}", changes)
+                decoder.remove_adapter(f"other{n}")
+        except Exception as error:  # noqa: BLE001 - told in the test's thread
+            failed.append(error)
+
+    assert isinstance(llm.decoder, PagedDecoder)
+    with (
+        served(llm) as (url, _),
+        openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0, timeout=120) as client,
+    ):
+        thread = threading.Thread(target=exchange, args=[llm.decoder])
+        thread.start()
+        turns = 0
+        while thread.is_alive() or turns < 4:
+            name = NAMES[0] if turns % 2 else ""
+            told = client.completions.create(
+                model=f"{NAME}:{name}" if name else NAME, prompt=llm.prompt(QUESTION), temperature=0, max_tokens=12
+            )
+            assert told.choices[0].text == answers[name]
+            turns += 1
+        thread.join()
+        assert not failed
+        llm.add_adapter("three", folder / NAMES[1])
+        assert [model.id for model in client.models.list()] == [NAME, f"{NAME}:{NAMES[0]}", f"{NAME}:three"]
+        told = client.completions.create(
+            model=f"{NAME}:three", prompt=llm.prompt(QUESTION), temperature=0, max_tokens=12
+        )
+        assert told.choices[0].text == answers[NAMES[1]]
+        with pytest.raises(openai.NotFoundError, match=f"no model '{NAME}:{NAMES[1]}' here, but"):
+            client.models.retrieve(f"{NAME}:{NAMES[1]}")
+
+
 def test_commands(folder: Path, answers: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
 
     lines = [
@@ -95,6 +141,24 @@ def test_commands(folder: Path, answers: dict[str, str], monkeypatch: pytest.Mon
     wrong = run_command("chat", folder, *told, told[0])
     assert "the name 'one' is there twice" in wrong.err
     assert "there is no such folder" in run_command("chat", folder, "--lora", "nowhere").err
+    kept = run_command("chat", folder, "--prompt", QUESTION, "--cache-file", folder / "kept", *told)
+    assert "--cache-file keeps what the model read by itself" in kept.err
+    assert not (folder / "kept").exists()
+    assert not kept.out
+
+
+def test_another_answer_that_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was said before /again stays said; a file that is too long goes with /reset."""
+    long, first, second = folder / "long.txt", folder / "first.json", folder / "second.json"
+    long.write_text("word " * 3000)
+    lines = [QUESTION, f"/save {first}", f"/file {long}", "/again", f"/save {second}", "/reset", QUESTION, "/exit"]
+    given = io.StringIO("\n".join(lines))
+    given.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stdin", given)
+    talk = run_command("chat", folder, "--quiet", "--threads", 2, "--temperature", 0, "--max-tokens", 3)
+    assert talk.code == 0
+    assert talk.out.count("the prompt has") == 1
+    assert json.loads(second.read_text()) == json.loads(first.read_text())
 
 
 def test_as_pymnn_has_them(folder: Path, answers: dict[str, str]) -> None:

@@ -19,6 +19,7 @@ from MNN.errors import MNNError
 from MNN.llm.engine.decoder import Decoder
 from MNN.llm.engine.paged import PagedDecoder, Work
 from MNN.llm.engine.pages import PagePool
+from MNN.llm.engine.turns import Turns
 from MNN.llm.generation import Generation
 from MNN.llm.models.cache import CacheForm
 from MNN.llm.sampling import SamplingOptions, log_probability
@@ -35,7 +36,7 @@ class ScriptedDecoder(PagedDecoder):
         self.pause, self.max_length, self.cache = pause, None, CacheForm(pages=pages, entries=pages)
         self.model: Any = types.SimpleNamespace(state=None, outputs=())
         self.pools, self._windows, self._states = [PagePool(pages)], [0], [[]]
-        self._told, self._switch = False, 0
+        self._told, self._switch, self.turns = False, 0, Turns()
         self.recurrent, self.slots = [], PagePool(0)
         self.steps: list[list[int]] = []
         """How many tokens each text went on by."""

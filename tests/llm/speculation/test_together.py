@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from MNN.cli.language.drafting import _once
 from MNN.errors import MNNError
 from MNN.llm.engine.paged import PagedDecoder
 from MNN.llm.engine.scheduler import Scheduler
 from MNN.llm.generation import Generation
+from MNN.llm.language_model import LanguageModel
 from MNN.llm.sampling import Sampler, SamplingOptions
 from MNN.llm.speculation import Draft, Drafter, Lookup, ModelDrafter
 from MNN.llm.speculation.together import ROWS, each_its_own
 from tests.llm.speculation.test_answers import _unlikely
 from tests.llm.speculation.writing import small
-from tests.llm.test_scheduler import PAGES, WORDS, asked, check_alone, finish, narrow, shared, unused
+from tests.llm.test_scheduler import PAGES, WORDS, Letters, asked, check_alone, finish, narrow, shared, unused
 
 CASES = [("qwen3", "lookup"), ("gemma2", "itself"), ("gemma2", "wrong"), ("qwen3_moe", "lookup"), ("phi3", "itself"),
          ("granitemoehybrid", "wrong"), ("qwen3_next", "itself")]  # fmt: skip
@@ -158,3 +160,64 @@ def test_what_cannot_draft_for_several() -> None:
 
     with pytest.raises(MNNError, match=r"needs a method another\(\)"):
         each_its_own(Own())
+
+
+class Failing(Wrong):
+    """What users may write: drafters that raise, at once or later, and those that propose what is no draft."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind, self.asked = kind, 0
+
+    def propose(self, tokens: Sequence[int], count: int, options: SamplingOptions) -> Draft:
+        self.asked += 1
+        if self.kind == "raises" or (self.kind == "raises later" and self.asked > 2):
+            raise ZeroDivisionError("inside")
+        found: Any = {
+            "none": None, "beyond": Draft([WORDS]), "negative": Draft([-1]), "text": Draft("ab"),  # type: ignore[arg-type]
+            "long": Draft([1] * 700),
+        }.get(self.kind)  # fmt: skip
+        return (
+            found
+            if self.kind in ("none", "beyond", "negative", "text", "long")
+            else super().propose(tokens, count, options)
+        )
+
+    def another(self) -> Drafter:
+        if self.kind == "not made":
+            raise ZeroDivisionError("inside")
+        return Failing(self.kind)
+
+    def close(self) -> None:
+        if self.kind == "not closed":
+            raise ZeroDivisionError("inside")
+
+
+KINDS = ("raises", "raises later", "none", "beyond", "negative", "text", "long", "not made", "not closed")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_drafters_that_fail(kind: str) -> None:
+    """Answers go on without them."""
+    decoder, prompts = shared("qwen3"), [np.random.default_rng(n).integers(1, WORDS, 9).tolist() for n in range(3)]
+    plain = [run(decoder, [prompt], None, logit_bias={0: -100.0})[0] for prompt in prompts]
+    found = run(decoder, prompts, each_its_own(Failing(kind)), logit_bias={0: -100.0})
+    assert [one.tokens for one in found] == [one.tokens for one in plain]
+
+
+def test_what_drafts_forgets_with_the_rest() -> None:
+    """Answers that are timed one after the other all read the question, with what drafts too."""
+    decoder, other = shared("qwen3"), small("qwen3", 1)
+    words: Any = Letters()
+    llm, drafter = LanguageModel(decoder, words, {"max_length": 200}), ModelDrafter(other, 0.0)
+    prompt = np.random.default_rng(2).integers(1, WORDS, 60).tolist()
+    read: list[int] = []
+    feed = other.feed
+    other.feed = lambda text, tokens, every=False: read.append(len(tokens)) or feed(text, tokens, every)  # type: ignore[method-assign,func-returns-value,assignment]
+    try:
+        for _ in range(3):
+            read.clear()
+            _once(llm, prompt, 9, drafter)  # type: ignore[arg-type]
+            assert max(read) > 50
+    finally:
+        other.feed = feed  # type: ignore[method-assign]

@@ -76,6 +76,11 @@ def command(
     from MNN.cli.language.conversation import Conversation
     from MNN.llm.files.gguf.reader import parsed_once
 
+    if lora and cache_file is not None:
+        raise MNNError(
+            "--cache-file keeps what the model read by itself, not what it read with an adapter; leave out --lora or "
+            "--cache-file"
+        )
     given = {
         "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed,
         "repetition_penalty": repetition_penalty,
@@ -130,6 +135,7 @@ def _talk(talk: Conversation, say: Callable[[Cost], None]) -> None:
             continue
         if not line:
             continue
+        before = list(talk.messages)
         try:
             if line.startswith("/"):
                 reply = talk.obey(line)
@@ -144,6 +150,7 @@ def _talk(talk: Conversation, say: Callable[[Cost], None]) -> None:
         except MNNError as error:
             if not asked:
                 raise
+            talk.messages = before  # /again takes an answer out before there is another one
             console().print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
 
 

@@ -54,7 +54,7 @@ class Conversation:
         SamplingOptions(**sampling)
         self._adapter = next(iter(llm.adapters), "")
         self.messages: list[dict[str, str]] = []
-        self._files: list[str] = []
+        self._files: list[str]
         self._begin(system)
 
     def ask(self, question: str) -> Answer:
@@ -118,6 +118,7 @@ class Conversation:
         self._files.append(f"{path.name}:\n```\n{text}\n```")
 
     def _begin(self, system: str) -> None:
+        self._files = []
         self.messages = [{"role": "system", "content": system}] if system else []
 
     def _reset(self, text: str) -> Reply:

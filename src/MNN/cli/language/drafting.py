@@ -44,10 +44,10 @@ def measure_drafts(
 
 
 def _once(llm: LanguageModel, question: str, generate: int, proposing: Drafter) -> Drafted:
-    llm.reset()
+    _forget(llm, proposing)
     plain = llm.stream(question, generate)
     plain.read()
-    llm.reset()
+    _forget(llm, proposing)
     with_drafts = llm.stream(question, generate, draft=proposing)
     with_drafts.read()
     cost = with_drafts.cost
@@ -55,6 +55,14 @@ def _once(llm: LanguageModel, question: str, generate: int, proposing: Drafter) 
         cost.prompt, cost.written, cost.drafted, cost.kept, plain.cost.write_speed, cost.write_speed,
         plain.tokens == with_drafts.tokens,
     )  # fmt: skip
+
+
+def _forget(llm: LanguageModel, proposing: Drafter) -> None:
+    """Has both begin anew: an answer is written as often, and each time the question is read by what drafts too."""
+    llm.reset()
+    end = getattr(proposing, "close", None)
+    if end is not None:
+        end()
 
 
 __all__ = ["Drafted", "measure_drafts"]

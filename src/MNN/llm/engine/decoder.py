@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from MNN.errors import MNNError
+from MNN.llm.engine.turns import Turns
 from MNN.runtime.session import Session
 from MNN.runtime.state_memory import Zeros
 from MNN.stateful import State, StatefulModel
@@ -47,6 +48,8 @@ class Decoder:
         """
         self.model = StatefulModel(session, states, max_length, zeros)
         self.max_length = max_length
+        self.turns = Turns()
+        """Of the threads that use it: a step is one turn, an exchange of adapters another."""
         self._switch = switch
         self._told = "length" in self.model.inputs
 
@@ -54,6 +57,11 @@ class Decoder:
     def turns_by_length(self) -> bool:
         """Whether all positions of a text turn by its length: a longer text's keys are then of no use to a shorter."""
         return self._told
+
+    @property
+    def words(self) -> int:
+        """How many tokens the model knows; 0 where that is not known."""
+        return 0
 
     @property
     def adapters(self) -> Sequence[str]:

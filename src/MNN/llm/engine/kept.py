@@ -48,7 +48,7 @@ def save_text(decoder: PagedDecoder, text: PagedText, path: str | os.PathLike[st
         one = text.lists[number]
         arrays[f"gone{number}"] = np.array(one.gone, np.int64)
         for name in names:
-            arrays[name] = decoder.model.state.view(name)[one.pages[one.gone :]]
+            arrays[name] = decoder.model.state.view(name)[one.held]
     if text.marks is not None:
         for name in decoder.recurrent:
             arrays[name] = decoder.model.state.view(name)[[text.marks.kept[-1].slot]]

@@ -99,15 +99,21 @@ class Marks:
         self._thin()
 
     def rest(self) -> None:
-        """The text is finished: what is kept is for others."""
-        self._keep([mark.lasting or mark is self.kept[-1] for mark in self.kept])
+        """The text is finished: what is kept is for others, its end too, which longer ones then keep as well."""
+        if self.kept:
+            self.kept[-1].lasting = True
+        self._keep([mark.lasting for mark in self.kept])
+
+    @property
+    def spare(self) -> list[Mark]:
+        """The places that a text can do without: all but the last one."""
+        return [mark for mark in self.kept[:-1] if mark.length != self.hold]
 
     def lean(self) -> bool:
         """Keeps the last place alone, where others need slots; whether there was another one."""
-        before = len(self.kept)
-        last = before - 1
-        self._keep([i == last or mark.length == self.hold for i, mark in enumerate(self.kept)])
-        return len(self.kept) < before
+        spare = self.spare
+        self._keep([mark not in spare for mark in self.kept])
+        return bool(spare)
 
     def cut(self, length: int) -> None:
         """Gives back what lies behind so many tokens."""

@@ -16,7 +16,7 @@ from MNN.llm.engine.decoder import Decoder, Text, common, pieces
 from MNN.llm.engine.embeddings import Table, embedded
 from MNN.llm.engine.features import Features
 from MNN.llm.engine.large_pages import LargePages
-from MNN.llm.engine.marks import MarkForm, Marks, Segment, laid_out
+from MNN.llm.engine.marks import MarkForm, Marks, laid_out
 from MNN.llm.engine.pages import PageList, PagePool, pages_of
 from MNN.llm.engine.spilling import Spilling
 from MNN.llm.engine.variants import Variants
@@ -123,24 +123,31 @@ class PagedDecoder(Decoder):
         return FEATURES in self.model.outputs
 
     @property
+    def words(self) -> int:
+        return self.embeddings.shape[0]
+
+    @property
     def adapters(self) -> Sequence[str]:
         return () if self.bank is None else tuple(self.bank.names)
 
     def add_adapter(self, name: str, changes: Changes) -> None:
-        """Puts an adapter beside others. Raises :class:`MNNError` where there is no room for it."""
+        """Puts an adapter beside others, between two steps where other threads have it run. Raises
+        :class:`MNNError` where there is no room for it."""
         if self.bank is None:
             raise MNNError("the model was loaded without adapters")
-        self.bank.add(name, changes)
-        if self.variants is not None:
-            self.variants.add(name, changes)
+        with self.turns:
+            self.bank.add(name, changes)
+            if self.variants is not None:
+                self.variants.add(name, changes)
 
     def remove_adapter(self, name: str) -> None:
         """Gives its room back. Raises :class:`MNNError` for one that is not there."""
         if self.bank is None:
             raise MNNError("the model was loaded without adapters")
-        self.bank.remove(name)
-        if self.variants is not None:
-            self.variants.remove(name)
+        with self.turns:
+            self.bank.remove(name)
+            if self.variants is not None:
+                self.variants.remove(name)
 
     @property
     def window_states(self) -> Sequence[Sequence[str]]:
@@ -221,7 +228,8 @@ class PagedDecoder(Decoder):
             for piece in pieces(len(tokens_given)):
                 part, beside = tokens_given[piece], None if given is None else given[piece]
                 behind = max(drafted - (len(tokens_given) - piece.stop), 0)
-                found += self._run([Work(text, part, len(part) if every else 1, beside, behind)], total)
+                with self.turns:
+                    found += self._run([Work(text, part, len(part) if every else 1, beside, behind)], total)
         except BaseException:
             restarted = tokens_given is not tokens  # what there is turns as the longer text would
             self.cut(text, 0 if restarted else min(before, len(text.tokens)))
@@ -264,7 +272,8 @@ class PagedDecoder(Decoder):
 
     def _together(self, works: Sequence[Work]) -> list[Array]:
         if not self._told and len(works) <= MOST_TEXTS and self._entries(works) <= self.cache.entries:
-            return self._run(works, 0)
+            with self.turns:
+                return self._run(works, 0)
         if len(works) == 1:
             (work,) = works
             logits = self.feed(work.text, work.tokens, work.rows > 1, drafted=work.drafted)
@@ -281,13 +290,13 @@ class PagedDecoder(Decoder):
             for work, old in zip(works, before, strict=True):
                 for one in work.text.lists:
                     one.grow(old + len(work.tokens))
-            segments = [_segments(work, old) for work, old in zip(works, before, strict=True)]
+            segments = [
+                [] if work.text.marks is None else work.text.marks.grow(old, len(work.tokens), work.drafted)
+                for work, old in zip(works, before, strict=True)
+            ]
             self._copy_shared(works, before)
-            bank = self.bank
             variant = None if self.variants is None else self.variants.choose({work.text.adapter for work in works})
-            if variant is not None:
-                bank = variant.bank
-            feeds = self._feeds(works, before, bank)
+            feeds = self._feeds(works, before, self.bank if variant is None else variant.bank)
             if self.recurrent:
                 feeds["segments"] = laid_out(
                     segments, [len(work.tokens) for work in works], feeds["positions"].size, _TILES
@@ -295,8 +304,7 @@ class PagedDecoder(Decoder):
             if self._told:
                 feeds["length"] = np.array([total], np.int64)
             self._ask(works)
-            run = self.model.run if variant is None else variant.run
-            made = run(feeds)
+            made = (self.model if variant is None else variant).run(feeds)
             logits: Array = made["logits"][0]
         except BaseException:
             for work, old in zip(works, before, strict=True):
@@ -386,12 +394,6 @@ class PagedDecoder(Decoder):
                     for name in names:
                         pool = self.model.state.view(name)
                         pool[moved[1]] = pool[moved[0]]
-
-
-def _segments(work: Work, old: int) -> list[Segment]:
-    """Of a text that goes on from ``old`` tokens, for recurrent layers."""
-    marks = work.text.marks
-    return [] if marks is None else marks.grow(old, len(work.tokens), work.drafted)
 
 
 __all__ = ["MOST_TEXTS", "PagedDecoder", "PagedText", "Work"]

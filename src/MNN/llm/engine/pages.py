@@ -48,6 +48,10 @@ class PagePool:
         """One text more has a page."""
         self._uses[page] += 1
 
+    def uses(self, page: int) -> int:
+        """How many texts have it."""
+        return self._uses[page]
+
     def shared(self, page: int) -> bool:
         """Whether several texts have it."""
         return self._uses[page] > 1
@@ -79,6 +83,11 @@ class PageList:
         if count > self.pool.free:
             raise NoPagesError(f"{count} pages of the cache are needed, {self.pool.free} are free")
         self.pages += [self.pool.take() for _ in range(count)]
+
+    @property
+    def held(self) -> list[int]:
+        """The pages that are not given back."""
+        return self.pages[self.gone :]
 
     def skip(self, count: int) -> None:
         """Has an empty list begin behind so many pages that no token sees any more."""
@@ -128,7 +137,7 @@ class PageList:
 
 def pages_of(lists: Iterable[Sequence[PageList]]) -> list[list[int]]:
     """The pages of texts, each with a list for each pool, in each of these."""
-    return [[page for one in some for page in one.pages[one.gone :]] for some in zip(*lists, strict=True)]
+    return [[page for one in some for page in one.held] for some in zip(*lists, strict=True)]
 
 
 __all__ = ["NoPagesError", "PageList", "PagePool", "pages_of"]

@@ -101,6 +101,10 @@ class Scheduler:
 
     def advance(self) -> list[Progress]:
         """One step of all that run; what it gave. Those that have ended, or were cancelled, are told too."""
+        with self.decoder.turns:
+            return self._advance()
+
+    def _advance(self) -> list[Progress]:
         found = self._leave() + self._refuse()
         self._admit()
         try:
@@ -245,10 +249,10 @@ class Scheduler:
             (one,) = task.generations
             assert task.text is not None
             if task.drafting is None:
-                task.drafting = drafting_for(self.draft(), one.options)
+                task.drafting = drafting_for(self.draft, one.options)
             room = min(most, one.most - len(one.tokens) - 1, self.decoder.at_once(task.text) - 1)
             asked.append((task.drafting, one.behind(0), room, task.text))
-        drafts = propose_all(asked)
+        drafts = propose_all(asked, self.decoder.words)
         longer = [(task.text, tokens) for task, tokens in steps if task not in writing and task.text]
         longer += [(t.text, [0] * (1 + len(d.tokens))) for t, d in zip(writing, drafts, strict=True) if t.text]
         if not self._texts.fits(longer):

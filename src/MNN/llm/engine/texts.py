@@ -3,13 +3,15 @@ when room is needed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
 
 from MNN.llm.engine.decoder import Decoder, Text, common
-from MNN.llm.engine.marks import Marks
+from MNN.llm.engine.marks import SPARE, Marks
 from MNN.llm.engine.paged import MOST_TEXTS, PagedDecoder, PagedText, Work
 from MNN.llm.models.cache import PAGE
 
@@ -39,7 +41,7 @@ class Texts(Protocol):
 
     def fits(self, steps: Sequence[Step], spare: int = 0) -> bool:
         """Whether the caches have room for steps, and for ``spare`` pages more; kept texts make way for them, the one
-        that was not used for the longest time first."""
+        that was not used for the longest time first. Where that would not be enough, all stay."""
 
     def step(self, steps: Sequence[DraftedStep]) -> list[Array]:
         """Has texts go on together: the logits of each, ``[rows, vocabulary]``."""
@@ -91,29 +93,47 @@ class PagedTexts:
 
     def fits(self, steps: Sequence[Step], spare: int = 0) -> bool:
         marks = [(t.marks, len(tokens)) for t, tokens in steps if isinstance(t, PagedText) and t.marks is not None]
+        if self._room(steps, spare) and self._slots(marks):
+            return True
+        if not self._could(steps, spare, marks):  # what is kept would be forgotten in vain
+            return False
         while not self._room(steps, spare) or not self._slots(marks):
-            if not self._slots(marks) and sum(one.lean() for one, _ in marks):
-                continue
-            if not self._kept:
-                return False
-            self.drop(next(iter(self._kept)))
+            if self._slots(marks) or not sum(one.lean() for one, _ in marks):
+                self.drop(next(iter(self._kept)))
         return True
+
+    def _could(self, steps: Sequence[Step], spare: int, marks: Sequence[tuple[Marks, int]]) -> bool:
+        """Whether there would be room if no text were kept, and texts had no place to go back to."""
+        for number, pool in enumerate(self._decoder.pools):
+            going = Counter(chain.from_iterable(text.lists[number].held for text in self._kept))
+            free = pool.free + sum(pool.uses(page) == count for page, count in going.items())
+            if self._pages(steps, number, going) + spare > free:
+                return False
+        slots = self._decoder.slots
+        going = Counter(mark.slot for text in self._kept if text.marks is not None for mark in text.marks.kept)
+        going.update(mark.slot for one, _ in marks for mark in one.spare)
+        free = slots.free + sum(slots.uses(slot) == count for slot, count in going.items())
+        return _slots_needed(marks) <= free
 
     def _slots(self, marks: Sequence[tuple[Marks, int]]) -> bool:
         """Whether there are slots for steps by so many tokens."""
-        return sum(one.needed(count) for one, count in marks) <= self._decoder.slots.free
+        return _slots_needed(marks) <= self._decoder.slots.free
 
     def _room(self, steps: Sequence[Step], spare: int) -> bool:
-        for number, pool in enumerate(self._decoder.pools):
-            needed = spare
-            for text, tokens in steps:
-                assert isinstance(text, PagedText)
-                pages, length = text.lists[number], len(text.tokens)
-                copied = length % PAGE > 0 and pool.shared(pages.pages[length // PAGE])
-                needed += pages.missing(length + len(tokens)) + copied
-            if needed > pool.free:
-                return False
-        return True
+        pools = self._decoder.pools
+        return all(self._pages(steps, number, {}) + spare <= pool.free for number, pool in enumerate(pools))
+
+    def _pages(self, steps: Sequence[Step], number: int, going: Mapping[int, int]) -> int:
+        """Pages of a pool that steps take, where so many texts that have a page are ``going``."""
+        pool, needed = self._decoder.pools[number], 0
+        for text, tokens in steps:
+            assert isinstance(text, PagedText)
+            pages, length = text.lists[number], len(text.tokens)
+            needed += pages.missing(length + len(tokens))
+            if length % PAGE:  # a page that others have too is copied before anything is written into it
+                last = pages.pages[length // PAGE]
+                needed += pool.uses(last) - going.get(last, 0) > 1
+        return needed
 
     def step(self, steps: Sequence[DraftedStep]) -> list[Array]:
         works = [
@@ -127,12 +147,14 @@ class PagedTexts:
     def keep(self, text: Text) -> None:
         assert isinstance(text, PagedText)
         tokens = np.asarray(text.tokens, np.int64)
+        if text.marks is not None:
+            text.marks.rest()
         alike = [(old, held) for old, held in self._kept.items() if old.adapter == text.adapter]
         within = [old for old, held in alike if common(held, tokens) == len(held)]
         for old in within:
-            self.drop(old)
-        if text.marks is not None:
-            text.marks.rest()
+            reached = self._decoder.reach(text, len(old.tokens)) == len(old.tokens)
+            if reached or (old.marks is not None and self._decoder.slots.free < SPARE):
+                self.drop(old)  # else it serves those that cannot begin from the longer one
         if len(tokens):
             self._kept[text] = tokens
         if len(self._kept) > KEPT:
@@ -184,6 +206,10 @@ class LoneText:
     @property
     def kept(self) -> int:
         return len(self._text.tokens)
+
+
+def _slots_needed(marks: Sequence[tuple[Marks, int]]) -> int:
+    return sum(one.needed(count) for one, count in marks)
 
 
 def texts_of(decoder: Decoder) -> Texts:

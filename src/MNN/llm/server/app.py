@@ -70,8 +70,6 @@ class Server:
 
     def __init__(self, model: Model | Embeds | Ranks, settings: Settings) -> None:
         self.settings, self.metrics = settings, Metrics()
-        self._models = {settings.name: ""}
-        """Names that clients may ask for, and the adapter that each means."""
         self._jobs: Jobs | None = None
         self._embeddings: Embeddings | None = None
         self._ranking: Ranking | None = None
@@ -84,7 +82,6 @@ class Server:
         else:
             self._jobs = Jobs(model, self.metrics, settings.waiting, settings.parallel, settings.draft)
             self._room = model.max_length
-            self._models |= {f"{settings.name}:{name}": name for name in model.adapters}
         self._kept = KeptResponses()
         self._started = int(time.time())
         self._page = (resources.files("MNN") / "assets" / "chat.html").read_text(encoding="utf-8")
@@ -161,12 +158,19 @@ class Server:
                 raise RequestError(413, f"the request has more than {limit} bytes", code="request_too_large")
         return fields.parsed(bytes(body))
 
+    @property
+    def _models(self) -> dict[str, str]:
+        """Names that clients may ask for, and the adapter that each means: those that there are now."""
+        name, adapters = self.settings.name, () if self._jobs is None else self._jobs.model.adapters
+        return {name: ""} | {f"{name}:{adapter}": adapter for adapter in adapters}
+
     def _adapter_of(self, name: str) -> str:
         """The adapter that a model's name says, or empty for the model by itself. RequestError for other names."""
-        if name not in self._models:
-            known = ", ".join(map(repr, self._models))
+        models = self._models
+        if name not in models:
+            known = ", ".join(map(repr, models))
             raise RequestError(404, f"there is no model {name[:100]!r} here, but {known}", "model", "model_not_found")
-        return self._models[name]
+        return models[name]
 
     async def chat(self, request: Request) -> Response:
         asked = requests.chat(await self._body(request))
@@ -221,16 +225,15 @@ class Server:
         return _Json(await run_in_threadpool(self._ranking.answer, asked))
 
     async def models(self, request: Request) -> Response:
-        return _Json({"object": "list", "data": [self._described(name) for name in self._models]})
+        return _Json({"object": "list", "data": [self._described(*one) for one in self._models.items()]})
 
     async def model(self, request: Request) -> Response:
         name = request.path_params["name"]
-        self._adapter_of(name)
-        return _Json(self._described(name))
+        return _Json(self._described(name, self._adapter_of(name)))
 
-    def _described(self, name: str) -> dict[str, Any]:
+    def _described(self, name: str, adapter: str) -> dict[str, Any]:
         found = {"id": name, "object": "model", "created": self._started, "owned_by": "local"}
-        if self._models[name]:
+        if adapter:
             found["parent"] = self.settings.name
         return found | {"max_model_len": self._room}
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from MNN.errors import MNNError
 from MNN.llm.engine.decoder import Text
 from MNN.llm.sampling import SamplingOptions
 
+_LOG = logging.getLogger(__name__)  # those who run the server see what its users need not know
 Array = np.ndarray[Any, np.dtype[Any]]
 FIRST, MOST = 3, 7
 """Tokens of the first draft, and of the longest ones: with the token before, one and two tiles of rows of low-bit
@@ -60,6 +63,7 @@ class Drafting:
     def __init__(self, drafter: Drafter, options: SamplingOptions) -> None:
         self.drafter, self.options = drafter, options
         self._count, self._wait, self._pause = FIRST, 0, 1
+        self._gave_up = False
 
     def propose(self, tokens: Sequence[int], room: int, text: Text | None = None) -> Draft:
         """How ``tokens`` may go on, by at most ``room`` tokens. ``text``: what the model that checks has read of
@@ -67,24 +71,42 @@ class Drafting:
         count = self.wanted(room)
         return self.ask(tokens, count, text) if count else Draft()
 
-    def ask(self, tokens: Sequence[int], count: int, text: Text | None) -> Draft:
-        """A draft of at most ``count`` tokens."""
+    def ask(self, tokens: Sequence[int], count: int, text: Text | None, words: int = 0) -> Draft:
+        """A draft of at most ``count`` tokens. ``words``: how many there are, where that is known. Raises
+        :class:`MNNError` for what is no draft."""
         if text is not None and isinstance(self.drafter, TextDrafter):
-            return self.drafter.propose_behind(text, tokens, count, self.options)
-        return self.drafter.propose(tokens, count, self.options)
+            found = self.drafter.propose_behind(text, tokens, count, self.options)
+        else:
+            found = self.drafter.propose(tokens, count, self.options)
+        if not isinstance(found, Draft) or not all(
+            isinstance(n, (int, np.integer)) and 0 <= n < (words or n + 1) for n in found.tokens
+        ):
+            raise MNNError(f"{self.drafter!r:.80} proposed {found!r:.80}; a Draft with numbers of tokens is expected")
+        if len(found.tokens) <= count:
+            return found
+        return Draft(found.tokens[:count], None if found.chances is None else found.chances[:count])
 
     def wanted(self, room: int) -> int:
         """Of how many tokens the next draft is to be, ``room`` at most. To be asked once for each."""
+        if self._gave_up:
+            return 0
         if self._wait:
             self._wait -= 1
             return 0
         return max(min(self._count, room), 0)
 
+    def give_up(self) -> None:
+        """Its drafter failed: no more drafts are wanted."""
+        self._gave_up = True
+
     def close(self) -> None:
         """The answer is finished; a drafter that keeps what it has read for others has a method ``close``."""
         end = getattr(self.drafter, "close", None)
         if end is not None:
-            end()
+            try:
+                end()
+            except Exception:  # noqa: BLE001 - the answer is there
+                _LOG.exception("a drafter could not be closed")
 
     def note(self, drafted: int, kept: int) -> None:
         """How much of a draft the model took."""

@@ -40,8 +40,12 @@ class ModelDrafter:
         return ModelDrafter(self._decoder, self._sure, texts=self._texts)
 
     def close(self) -> None:
-        """The text is finished: others may begin from it."""
-        if self._texts is not None and self._text is not None:
+        """The text is finished: others may begin from it; what a single drafter has read is forgotten."""
+        if self._text is None:
+            return
+        if self._texts is None:
+            self._decoder.cut(self._text, 0)
+        else:
             self._texts.keep(self._text)
             self._text = None
 
