@@ -151,7 +151,7 @@ def test_results_of_more_numbers_have_no_entry_of_their_own() -> None:
         if not all(right):
             wrong.append(n)
 
-    sizes = [few.FEW - 1, few.FEW + 1, few.ALONE // 2, few.ALONE, few.ALONE + 3]
+    sizes = [few.FEW - 1, few.FEW + 1, few.CHAINED, few.CHAINED + 1, few.ALONE, few.ALONE + 3]
     threads = [threading.Thread(target=compute, args=(n,)) for n in sizes]
     for thread in threads:
         thread.start()

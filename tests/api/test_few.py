@@ -208,6 +208,7 @@ def test_as_operators(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = [_answer(CASES[name], seed) for seed in range(40)]
     monkeypatch.setattr(few, "FEW", -1)
     monkeypatch.setattr(few, "ALONE", -1)  # every constant has a node
+    monkeypatch.setattr(few, "CHAINED", -1)
     monkeypatch.setattr(views, "numbers", lambda _: None)
     for function in set(few.__all__) - TOOLS:
         if callable(getattr(few, function)):

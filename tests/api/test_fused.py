@@ -29,6 +29,7 @@ def small_arrays_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops are what is tested, also where numpy would be asked at once."""
     monkeypatch.setattr(few, "FEW", -1)
     monkeypatch.setattr(few, "ALONE", -1)
+    monkeypatch.setattr(few, "CHAINED", -1)
     monkeypatch.setattr(few, "MANY", -1)
 
 

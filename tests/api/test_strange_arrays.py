@@ -140,7 +140,7 @@ def numbers(found: Any) -> list[Array]:
 def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Small arrays are dealt with as small ones, or as large ones are."""
     if request.param == "as large ones":
-        for module, names in ((few, ("FEW", "ALONE", "MANY")), (direct, ("ALONE",))):
+        for module, names in ((few, ("FEW", "CHAINED", "ALONE", "MANY")), (direct, ("ALONE",))):
             for name in names:
                 monkeypatch.setattr(module, name, 64)
         for other in (few, direct, views):

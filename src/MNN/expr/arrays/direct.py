@@ -7,18 +7,19 @@ Results are those of :mod:`MNN.expr.arrays.few`. Anything else is left to the sl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import copysign
 from typing import Any
 
 import numpy as np
 
-from MNN.expr.arrays import places
+from MNN.expr.arrays import later, places
 from MNN.expr.arrays.few import (
     ALONE,
     COMPARING,
     COPIED,
     FEW,
+    FLOATS,
     MISFITS,
+    NUMBERS,
     OF_FLOATS,
     OF_NUMBERS,
     REDUCING,
@@ -31,6 +32,7 @@ from MNN.expr.arrays.few import (
     silently,
     spread,
 )
+from MNN.expr.arrays.later import scalar, whole
 from MNN.expr.fused import copies
 from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.types import dtype
@@ -42,52 +44,13 @@ _count, _settled = places.count, places.SETTLED
 _new: Any = object.__new__
 _F32, _F64, _I32 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int32)
 _INT, _FLOAT = DType.I32, dtype.float
-_MOST = 1 << 10
-"""Numbers of formulas that are kept as arrays."""
-_scalars: dict[float | int, Array] = {}
-_wholes: dict[int, Array] = {}
-_ZERO, _MINUS_ZERO = np.asarray(0.0, np.float32), np.asarray(-0.0, np.float32)
-"""Which a dictionary does not tell apart."""
-
 Pairwise = Callable[[Any, Any], Var]
 Each = Callable[[Any], Var]
 
 
-def scalar(number: Any) -> Array | None:
-    """A plain number that meets f32, as an array; None for what is none, and for whole numbers of more than 24 bits."""
-    kind = type(number)
-    if kind is not float and kind is not int:
-        return None
-    found = _scalars.get(number)
-    if found is None:
-        if not number:
-            return _ZERO if kind is int or copysign(1.0, number) > 0 else _MINUS_ZERO
-        if kind is int and not -(1 << 24) <= number <= 1 << 24:
-            return None
-        with np.errstate(all="ignore"):
-            found = np.asarray(number, np.float32)
-        if len(_scalars) < _MOST:
-            _scalars[number] = found
-    return found
-
-
-def _whole(number: Any) -> Array | None:
-    """A plain whole number that meets int32, as an array; None for what is none of its range."""
-    if type(number) is not int:
-        return None
-    found = _wholes.get(number)
-    if found is None:
-        if not -(1 << 31) <= number < 1 << 31:
-            return None
-        found = np.asarray(number, np.int32)
-        if len(_wholes) < _MOST:
-            _wholes[number] = found
-    return found
-
-
 def _meeting(number: Any, kind: Any) -> Array | None:
     """A plain number in the element type that it meets; None where that takes thought."""
-    return scalar(number) if kind is _F32 else _whole(number) if kind is _I32 else None
+    return scalar(number) if kind is _F32 else whole(number) if kind is _I32 else None
 
 
 def _made(found: Any, like: Any) -> Var:
@@ -106,6 +69,7 @@ def pairwise(op: str, slow: Pairwise, reverse: bool = False) -> Pairwise:
     It is what formulas are made of: nothing in it is a call that need not be one."""
     function = OF_NUMBERS.get(op) or OF_FLOATS[op]
     of_floats, most = op in OF_FLOATS, limit(op)
+    deferred = (later.reverse if reverse else later.pairwise)(op, FLOATS if of_floats else NUMBERS)
 
     def apply(x: Any, y: Any) -> Var:
         if _count() == _settled:
@@ -114,7 +78,8 @@ def pairwise(op: str, slow: Pairwise, reverse: bool = False) -> Pairwise:
             return slow(x, y)
         a = x._few
         if a is None or a.size > most:
-            return slow(x, y)
+            made = deferred(x, y)
+            return slow(x, y) if made is None else made
         kind = a.dtype
         if type(y) is Var:
             b = y._few
@@ -132,14 +97,17 @@ def pairwise(op: str, slow: Pairwise, reverse: bool = False) -> Pairwise:
         except MISFITS:
             return slow(x, y)
         if type(found) is Array and found.size <= ALONE:
-            made: Var = _new(Var)
-            made._few, made._layout, made._index, made._unconverted = found, x._layout, 0, None
-            return made
+            result: Var = _new(Var)
+            result._few, result._layout, result._index, result._unconverted = found, x._layout, 0, None
+            return result
         return constant(found, x._kind, x._layout)
 
     def swapped(y: Any, x: Any) -> Var:
         a, b = scalar(x), y._few
-        if a is None or b is None or b.size > most or b.dtype is not _F32 or SETTINGS.lazy:
+        if b is None or b.size > most:
+            made = deferred(y, x)
+            return slow(x, y) if made is None else made
+        if a is None or b.dtype is not _F32 or SETTINGS.lazy:
             return slow(x, y)
         return _made(silently(function, a, b), y)
 
@@ -183,6 +151,7 @@ def comparing(op: str, slow: Pairwise) -> Pairwise:
 def each(op: str, slow: Each) -> Each:
     """The operator ``op`` of each number, of floats."""
     function, most = UNARY[op], limit(op)
+    deferred = later.each(op, NUMBERS if op in ("ABS", "NEG") else FLOATS)
 
     def apply(x: Any) -> Var:
         if _count() == _settled:
@@ -199,6 +168,8 @@ def each(op: str, slow: Each) -> Each:
                 made: Var = _new(Var)
                 made._few, made._layout, made._index, made._unconverted = found, x._layout, 0, None
                 return made
+            if (later_ := deferred(x)) is not None:
+                return later_
         return slow(x)
 
     places.offer(apply, "each", op)

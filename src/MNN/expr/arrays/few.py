@@ -23,11 +23,13 @@ from MNN.ir.dtype import DType
 FEW = 1 << 14
 """Numbers up to which numpy is asked for functions that take longer than memory does."""
 ALONE = 1 << 18
-"""Numbers up to which it is asked for the others, and up to which a constant is without a node."""
+"""Numbers up to which a constant is without a node, and numpy is asked for what no loop is made of."""
+CHAINED = 1 << 17
+"""Numbers up to which it is asked for elementwise functions: of more, two in one loop are faster than numpy's calls."""
 MANY = 1 << 21
 """Numbers up to which it is asked for extremes, which it finds as fast as the caches give them."""
-_FLOATS = (DType.F32, DType.F64)
-_NUMBERS = (*_FLOATS, DType.I32, DType.I64)
+FLOATS = (DType.F32, DType.F64)
+NUMBERS = (*FLOATS, DType.I32, DType.I64)
 COPIED = 1 << 12
 """Numbers up to which a copy costs less than what later functions lose by other strides."""
 MISFITS = (ValueError, IndexError, TypeError)
@@ -87,8 +89,8 @@ OF_FLOATS: dict[str, Function] = {
     "REALDIV": np.divide, "POW": np.power, "ATAN2": np.arctan2, "SquaredDifference": _squared_difference,
 }  # fmt: skip
 _BINARY: dict[tuple[str, DType], Function] = {
-    **{(op, kind): function for op, function in OF_NUMBERS.items() for kind in _NUMBERS},
-    **{(op, kind): function for op, function in OF_FLOATS.items() for kind in _FLOATS},
+    **{(op, kind): function for op, function in OF_NUMBERS.items() for kind in NUMBERS},
+    **{(op, kind): function for op, function in OF_FLOATS.items() for kind in FLOATS},
     ("MAXIMUM", DType.U8): np.maximum,
     ("MINIMUM", DType.U8): np.minimum,
 }
@@ -100,7 +102,7 @@ REDUCING: dict[str, Function] = {
     "SUM": np.add.reduce, "PROD": np.multiply.reduce, "MAXIMUM": np.maximum.reduce, "MINIMUM": np.minimum.reduce,
 }  # fmt: skip
 _EXTREMES = ("MAXIMUM", "MINIMUM")
-_LIGHT = {*OF_NUMBERS, *COMPARING, "REALDIV", "ABS", "NEG", "SIGN", "FLOOR", "CEIL", "SQUARE", "RECIPROCAL"}
+LIGHT = {*OF_NUMBERS, "REALDIV", "ABS", "NEG", "SIGN", "FLOOR", "CEIL", "SQUARE", "RECIPROCAL"}
 """What numpy computes as fast as the caches give it numbers."""
 _PLACES = (int, slice)
 
@@ -109,7 +111,7 @@ def constant(found: Any, kind: DType, layout: data_format) -> Var:
     """A Var of a result, made without the calls that constructors are: they are a third of what an addition costs."""
     array = found if type(found) is Array else np.asarray(found, kind.numpy)
     made: Var = _new(Var)
-    if array.size <= ALONE and kind in _NUMBERS:
+    if array.size <= ALONE and kind in NUMBERS:
         made._few, made._layout, made._index, made._unconverted = array, layout, 0, None
         return made
     expr = _new(Expr)
@@ -134,9 +136,14 @@ def _both(a: Var, b: Var) -> data_format | None:
     return a._layout if a._layout is b._layout else None
 
 
+def function(op: str, operands: int) -> Function | None:
+    """numpy's function for an operator on so many operands."""
+    return UNARY.get(op) if operands == 1 else OF_NUMBERS.get(op, OF_FLOATS.get(op))
+
+
 def limit(op: str) -> int:
     """Numbers up to which numpy is asked for an operator on each."""
-    return ALONE if op in _LIGHT else FEW
+    return CHAINED if op in LIGHT else ALONE if op in COMPARING else FEW
 
 
 def _pair(x: Var, y: Var, most: int) -> tuple[Array, Array] | None:
@@ -153,7 +160,7 @@ def unary(op: str, x: Var) -> Var | None:
     if function is None or array is None or array.size > limit(op):
         return None
     kind = x._kind
-    return constant(silently(function, array), kind, x._layout) if kind in _FLOATS else None
+    return constant(silently(function, array), kind, x._layout) if kind in FLOATS else None
 
 
 _HALF = {DType.F32: np.nextafter(np.float32(0.5), np.float32(0)), DType.F64: np.nextafter(0.5, 0.0)}
@@ -249,7 +256,7 @@ def reduce(operation: str, x: Var, axes: Sequence[int], keepdims: bool) -> Var |
     kind = x._kind
     mean = operation == "MEAN"
     function = REDUCING.get("SUM" if mean else operation)
-    if function is None or (kind not in (_FLOATS if mean else _NUMBERS) and operation not in _EXTREMES):
+    if function is None or (kind not in (FLOATS if mean else NUMBERS) and operation not in _EXTREMES):
         return None
     over = None if not axes else tuple(axes)
     try:
@@ -267,7 +274,7 @@ def variance(x: Var, axes: Sequence[int], keepdims: bool, less: int) -> Var | No
     if array is None or not array.size or not array.ndim:
         return None
     kind = x._kind
-    if kind not in _FLOATS or array.size > ALONE:
+    if kind not in FLOATS or array.size > ALONE:
         return None
     over = None if not axes else tuple(axes)
     try:
@@ -293,7 +300,7 @@ def spread(array: Array, over: int | tuple[int, ...] | None, keepdims: bool, les
 def position(x: Var, axis: int, high: bool) -> Var | None:
     """Where the extreme along an axis is."""
     array = _held(x)
-    if array is None or not array.size or not array.ndim or x._kind not in _NUMBERS:
+    if array is None or not array.size or not array.ndim or x._kind not in NUMBERS:
         return None
     try:
         found = (np.argmax if high else np.argmin)(array, axis)
@@ -305,7 +312,7 @@ def position(x: Var, axis: int, high: bool) -> Var | None:
 def running_sum(x: Var, axis: int) -> Var | None:
     """Sums of what comes before along an axis, and itself."""
     array = _held(x)
-    if array is None or not array.size or x._kind not in _NUMBERS:
+    if array is None or not array.size or x._kind not in NUMBERS:
         return None
     found = silently(np.add.accumulate, copies.contiguous(array), axis, array.dtype)
     return constant(found, x._kind, x._layout)
@@ -330,7 +337,7 @@ def product(x: Var, y: Var, most: float) -> Var | None:
     a, b, layout = _held(x), _held(y), _both(x, y)
     if a is None or b is None or layout is None or not a.ndim or not b.ndim or not a.size or not b.size:
         return None
-    if x._kind not in _NUMBERS or a.size * (b.shape[-1] if b.ndim > 1 else 1) > most:
+    if x._kind not in NUMBERS or a.size * (b.shape[-1] if b.ndim > 1 else 1) > most:
         return None
     try:
         return constant(silently(np.matmul, a, b), x._kind, layout)
@@ -365,8 +372,8 @@ def moved(x: Var, order: Sequence[int]) -> Var | None:
 
 
 __all__ = [
-    "ALONE", "CLIP", "COMPARING", "COPIED", "FEW", "MANY", "MISFITS", "OF_FLOATS", "OF_NUMBERS", "REDUCING", "UNARY",
-    "Array", "binary", "cast", "clipped", "compare", "constant", "joined", "limit", "limited", "moved", "part",
-    "position", "product", "reduce", "rounded", "run", "running_sum", "select", "silently", "spread", "unary",
-    "variance",
+    "ALONE", "CHAINED", "CLIP", "COMPARING", "COPIED", "FEW", "FLOATS", "LIGHT", "MANY", "MISFITS", "NUMBERS",
+    "OF_FLOATS", "OF_NUMBERS", "REDUCING", "UNARY", "Array", "binary", "cast", "clipped", "compare", "constant",
+    "function", "joined", "limit", "limited", "moved", "part", "position", "product", "reduce", "rounded", "run",
+    "running_sum", "select", "silently", "spread", "unary", "variance",
 ]  # fmt: skip

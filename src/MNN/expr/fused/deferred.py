@@ -9,6 +9,7 @@ them before its numbers, which are set before the operands are dropped.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,6 +22,8 @@ MOST = 32
 """Functions of one loop, those that are used twice counted twice: more are computed in parts."""
 MOST_OPERANDS = 12
 """Arrays that a loop reads: addresses have to fit into registers."""
+MOST_ALONE = 1 << 18
+"""Elements up to which calling numpy for a single function is what counts: a loop takes longer to be called."""
 
 
 class Deferred:
@@ -73,6 +76,8 @@ class Deferred:
             return copy
         if self.functions == 1:
             self.passed = True
+            if (alone := self.function.alone) is not None and math.prod(self.shape) <= MOST_ALONE:
+                return np.asarray(alone(*[_now(o) for o in operands]))
             return _alone(self.function).run(self.shape, [_now(o) for o in operands])[0]
         steps, wiring, arrays = self._walked(operands)
         stored = [i for i, step in enumerate(steps) if step.passed and step is not self]

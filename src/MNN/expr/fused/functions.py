@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from MNN.errors import MNNError
 from MNN.expr.types import storable
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 class Function:
     """An operator with its attributes on operands of certain element types. Equal ones are one object."""
 
-    __slots__ = ("body", "kind")
+    __slots__ = ("alone", "body", "kind")
 
     def __init__(self, body: Body) -> None:
         self.body = body
         self.kind = body.result_dtypes[0]
+        self.alone: Callable[..., Any] | None = None
+        """What numpy has for it and computes as fast as a loop does, without its warnings."""
 
 
 @functools.cache

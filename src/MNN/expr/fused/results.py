@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-SMALLEST = 1 << 20
+SMALLEST = 1 << 18
 """Bytes from which on pages cost more than this does: allocators keep smaller arrays themselves."""
 MOST = 1 << 26
 """Bytes that are kept."""
