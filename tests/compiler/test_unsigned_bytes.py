@@ -57,7 +57,7 @@ class _Drawn:
         for _ in range(3):
             q, zero = self.quantised(x)
             parameters = self.last
-            kind = self.rng.integers(5)
+            kind = self.rng.integers(7)
             if kind == 0:
                 q = self.node("Pooling", q, dtype=DType.I8, type="MAXPOOL", kernelX=3, kernelY=3, strideX=1, strideY=1,
                               pads=[1, 1, 1, 1])  # fmt: skip
@@ -69,6 +69,19 @@ class _Drawn:
                 q = self.node("SliceTf", both, half, whole, dtype=DType.I8)
             elif kind == 2:
                 q = self.node("Permute", q, dtype=DType.I8, dims=[0, 1, 3, 2])
+            elif kind == 4:  # a border of the zero point, of another number, or of the zeros that it has by itself
+                sides = self.constant(np.array([0, 0, 0, 0, 2, 0, 0, 1], np.int32))
+                number = (zero, self.constant(np.array(5, np.int8)), None)[self.rng.integers(3)]
+                bordered = self.node("Padding", q, sides, *([] if number is None else [number]), dtype=DType.I8)
+                half = self.constant(np.array([0, 0, 0, 1], np.int32))
+                whole = self.constant(np.array([1, CHANNELS, SIZE, SIZE], np.int32))
+                q = self.node("SliceTf", bordered, half, whole, dtype=DType.I8)
+            elif kind == 5:
+                shown = self.constant(self.rng.integers(-128, 128, (1, CHANNELS, 2, SIZE)).astype(np.int8))
+                both = self.node("Concat", shown, q, dtype=DType.I8, axis=2)
+                half = self.constant(np.array([0, 0, 0, 0], np.int32))
+                whole = self.constant(np.array([1, CHANNELS, SIZE, SIZE], np.int32))
+                q = self.node("SliceTf", both, half, whole, dtype=DType.I8)
             elif kind == 3:  # an output of the graph, which stays what it is
                 self.graph.outputs.append(q)
             x = self.convolved(q, zero, bool(self.rng.integers(2)))
@@ -80,7 +93,7 @@ class _Drawn:
         return self.graph
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(10))
 def test_same_bits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = _Drawn(seed)
     graph = drawn.made()

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from MNN.ir.dtype import DType
 from tests.passes.build import Maker, fires, ops, stays
 
 POOL = {"kernelX": 3, "kernelY": 3, "strideX": 2, "strideY": 2, "padType": "VALID", "ceilModel": False}
@@ -22,6 +24,22 @@ def test_convolution(own: dict[str, object]) -> None:
     m = Maker()
     after = fires("pad-folding", m.done(m.conv(pad(m, *SIDES), 4, 4, strideX=2, strideY=2, **own)))
     assert ops(after) == ["Convolution"]
+
+
+@pytest.mark.parametrize("zero", [None, 0, 7])
+@pytest.mark.parametrize("own", [None, [1, 0, 1, 1]])
+@pytest.mark.parametrize("value", [None, 0, 7])
+def test_convolution_of_integers(zero: int | None, own: list[int] | None, value: int | None) -> None:
+    m = Maker()
+    x, w = m.input(2, 4, 7, 7, dtype=DType.U8), m.const(m.rng.integers(-99, 99, (4, 4, 3, 3)), np.int8)
+    number = [] if value is None else [m.const(value, np.uint8)]
+    padded = m.op("Padding", x, m.ints(*SIDES), *number, mode="CONSTANT")
+    operands = [] if zero is None else [m.const(zero, np.uint8)]
+    graph = m.done(m.op("ConvInteger", padded, w, *operands, strides=[2, 2], **({} if own is None else {"pads": own})))
+    if (zero or 0) == (value or 0):
+        assert ops(fires("pad-folding", graph)) == ["ConvInteger"]
+    else:
+        stays("pad-folding", graph)
 
 
 @pytest.mark.parametrize(

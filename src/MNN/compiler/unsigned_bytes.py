@@ -58,12 +58,17 @@ def _moved(node: Node, made: dict[Value, Value]) -> Node:
     for at in zeros:
         inputs += [None] * (at + 1 - len(inputs))
         inputs[at] = _unsigned(inputs[at], node.name)
+    for at in op.moved_operands(node) if node.outputs[0] in made else ():
+        inputs += [None] * (at + 1 - len(inputs))
+        number = inputs[at]
+        if number is None or _plain(number):
+            inputs[at] = _unsigned(number, f"{node.name}/{at}")
     inputs = [v if v is None else made.get(v, v) for v in inputs]
     return Node(node.op, node.name, inputs, [made.get(v, v) for v in node.outputs], node.attrs)
 
 
 def _unsigned(zero: Value | None, name: str) -> Value:
-    """A zero point of unsigned bytes for one of signed ones."""
+    """A constant of unsigned bytes for one of signed ones, such as a zero point; None stands for zero."""
     old = np.zeros((), np.int8) if zero is None else zero.array()
     return Value(f"{name}/unsigned", DType.U8, old.shape, (old.astype(np.int16) + _MOVED_BY).astype(np.uint8))
 
@@ -86,7 +91,7 @@ def _movable(graph: Graph) -> Iterator[Value]:
         moved = _moves(node)
         for v in moved[1:]:
             together[first(v)] = first(moved[0])
-        kept |= {v for v in moved if v not in signed}  # an input, a constant, another type
+        kept |= {v for v in moved if v not in signed}  # an input, another type
     for v in made:
         if not _makes(makers[v], v) or not all(_takes(user, v) for user in users.get(v, ())):
             kept.add(v)
@@ -95,9 +100,11 @@ def _movable(graph: Graph) -> Iterator[Value]:
 
 
 def _moves(node: Node) -> list[Value]:
-    """Operands and results of a node that only moves elements, which are of one type."""
-    moved = [node.inputs[i] for i in traits(node).moved_operands(node) if i < len(node.inputs)]
-    return [v for v in (*moved, *node.outputs) if v is not None] if moved else []
+    """Operands, but for constants of signed bytes, and results of a node that only moves elements, which are of one
+    type."""
+    places = traits(node).moved_operands(node)
+    moved = [node.inputs[i] for i in places if i < len(node.inputs)]
+    return [v for v in (*moved, *node.outputs) if v is not None and not _plain(v)] if moved else []
 
 
 def _makes(node: Node, value: Value) -> bool:

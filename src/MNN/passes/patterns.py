@@ -115,5 +115,5 @@ def own_padding(node: Node, key: str, spatial: int) -> list[int] | None:
     given = node.attrs.get("pads")
     pads = [int(p) for p in given] if isinstance(given, list | tuple) else []
     if not pads:
-        pads = [int(attribute(node, "padY")), int(attribute(node, "padX"))] if spatial == 2 else [0] * spatial
+        pads = [int(attribute(node, key) or 0) for key in ("padY", "padX")] if spatial == 2 else [0] * spatial
     return pads if len(pads) == 2 * spatial else [*pads, *pads] if len(pads) == spatial else None

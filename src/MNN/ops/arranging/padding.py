@@ -31,6 +31,9 @@ class Padding(Operator):
     sizes_from = 1
     attributes = {"mode": "CONSTANT"}
 
+    def moved_operands(self, node: Node) -> Sequence[int]:
+        return (0, 2) if self.str_attr(node, "mode") == "CONSTANT" else (0,)
+
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x = operand(b, inputs, 0)
         return [pad(b, x, self.str_attr(node, "mode"), b.ints(operand(b, inputs, 1), "the pads"), optional(inputs, 2))]

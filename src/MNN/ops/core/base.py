@@ -94,7 +94,8 @@ class Operator:
         return None
 
     def moved_operands(self, node: Node) -> Sequence[int]:
-        """Operands, by number, where all that a node gives are elements of these, the largest of some perhaps."""
+        """Operands, by number, where all that a node gives are elements of these, the largest of some perhaps. The
+        first is a tensor; one that is not given stands for zero."""
         del node
         return (0,) if self.moves else ()
 

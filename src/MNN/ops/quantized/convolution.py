@@ -41,7 +41,9 @@ def over_lines(attrs: Mapping[str, object]) -> dict[str, object]:
     return {**attrs, **{key: v[1:] for key, v in lists.items()}, **both}
 
 
-class _QuantizedConv(Operator):
+class QuantizedConvolution(Operator):
+    """What convolutions of integers have in common; their borders hold what stands for zero."""
+
     in_mnn = False
     attributes = {"strides": None, "dilations": None, "pads": None, "padMode": "CAFFE", "group": 1}
 
@@ -109,7 +111,7 @@ def _channel_sums(b: Builder, x: Tensor) -> Tensor:
 
 
 @register("ConvInteger")
-class ConvInteger(_QuantizedConv):
+class ConvInteger(QuantizedConvolution):
     """Convolution of 8-bit integers in i32; inputs ``x, w, x_zero?, w_zero?``. ``x_zero`` is one number, or one for
     each sample in a tensor of ``x``'s rank."""
 
@@ -121,7 +123,7 @@ class ConvInteger(_QuantizedConv):
 
 
 @register("QLinearConv")
-class QLinearConv(_QuantizedConv):
+class QLinearConv(QuantizedConvolution):
     """Quantised convolution; inputs ``x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias?`` (i32)."""
 
     zero_points, result_zero_point = {0: 2, 3: 5}, 7

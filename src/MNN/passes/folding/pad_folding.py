@@ -1,12 +1,13 @@
-"""Padding with zeros in front of a convolution or pooling becomes its own padding."""
+"""Padding with zeros, or what stands for zero, in front of a convolution or pooling becomes its own padding."""
 
 from __future__ import annotations
 
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ops.core.base import traits
 from MNN.ops.linear.convolution import Convolution
+from MNN.ops.quantized.convolution import QuantizedConvolution
 from MNN.passes.manager import Pass
-from MNN.passes.patterns import attribute, ints, own_padding, plain, scalar
+from MNN.passes.patterns import attribute, ints, own_padding, plain, rank, scalar
 from MNN.passes.rewrite import Rewriter
 
 
@@ -25,7 +26,7 @@ def run(graph: Graph) -> int:
         if not rw.used_once(node.outputs[0]):
             continue
         kind = traits(user)
-        spatial = kind.spatial if isinstance(kind, Convolution) else 2 if user.op == "Pooling" else 0
+        spatial = _spatial(user)
         border = _border(node, spatial) if spatial else None
         value = _value(node)
         if border is None or value is None:
@@ -34,6 +35,8 @@ def run(graph: Graph) -> int:
         own = own_padding(user, key, spatial)
         if isinstance(kind, Convolution):
             fits = value == 0.0
+        elif isinstance(kind, QuantizedConvolution):
+            fits = value == _zero_point(user)
         else:
             fits = own is not None and _pools(rw, user, x, value, border, own)
         if own is None or not fits or not rw.bypass(node, x):
@@ -46,6 +49,22 @@ def run(graph: Graph) -> int:
         if user.op == "Pooling" and attribute(user, "type") == "AVEPOOL":
             user.attrs["countType"] = "INCLUDE_PADDING"
     return rw.finish()
+
+
+def _spatial(node: Node) -> int:
+    """The spatial axes of a node that can pad by itself, 0 for others."""
+    kind = traits(node)
+    if isinstance(kind, QuantizedConvolution):
+        known = [rank(v) for v in (node.inputs[0], node.outputs[0]) if v is not None]
+        return max((found - 2 for found in known if found is not None), default=0)
+    return kind.spatial if isinstance(kind, Convolution) else 2 if node.op == "Pooling" else 0
+
+
+def _zero_point(node: Node) -> float | None:
+    """What stands for zero in the left operand of a quantised node."""
+    at = traits(node).zero_points[0]
+    given = node.inputs[at] if at < len(node.inputs) else None
+    return 0.0 if given is None else scalar(given)
 
 
 def _border(node: Node, spatial: int) -> list[int] | None:

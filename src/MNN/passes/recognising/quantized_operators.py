@@ -33,7 +33,6 @@ from MNN.passes.rewrite import Rewriter
 
 _BYTES = (DType.I8, DType.U8)
 _LARGEST_BIAS = 1 << 30
-_WIDER = {DType.I4: DType.I8, DType.U4: DType.U8, DType.I2: DType.I8, DType.U2: DType.U8}
 
 
 @dataclass(frozen=True)
@@ -74,27 +73,14 @@ class Numbers:
 def run(graph: Graph) -> int:
     rw = Rewriter(graph)
     for node in list(rw.nodes()):
-        if node.op == "DequantizeLinear":
-            _in_bytes(rw, node)
-    for node in list(rw.nodes()):
         if node.op == "QuantizeLinear":
             _quantised(rw, node)
     for node in list(rw.nodes()):
         line = _of_lines(rw, node)
         product = node if line is None else line
-        if _product_of_floats(product) and not _transposed(product):
+        if product_of_floats(product) and not _transposed(product):
             _float_result(rw, product, node)
     return rw.finish()
-
-
-def _in_bytes(rw: Rewriter, node: Node) -> None:
-    """Constants of 4 and 2 bits, which nothing multiplies, as bytes of the same numbers."""
-    for i in (0, 2):
-        value = node.inputs[i] if i < len(node.inputs) else None
-        data = plain(value)
-        wide = None if data is None else _WIDER.get(DType.of(data))
-        if value is not None and data is not None and wide is not None and not node.attrs.get("block_size"):
-            node.inputs[i] = rw.constant(f"{value.name}/bytes", data.astype(wide.numpy))
 
 
 def numbers(rw: Rewriter, value: Value | None) -> Numbers | None:
@@ -138,7 +124,7 @@ def _quantised(rw: Rewriter, node: Node) -> None:
     if not rw.used_once(x):
         return
     maker = rw.maker(x)
-    if maker is not None and _moves(maker) and _of_lines(rw, maker) is None:
+    if maker is not None and moves(maker) and _of_lines(rw, maker) is None:
         _before(rw, node, maker)
         return
     bounds, removed = (-np.inf, np.inf), []
@@ -153,7 +139,7 @@ def _quantised(rw: Rewriter, node: Node) -> None:
     if line is not None and maker is not None:
         removed.append(maker)
         maker = line
-    if maker is None or not _product_of_floats(maker):
+    if maker is None or not product_of_floats(maker):
         return
     for flag, limits in (("relu", (0.0, np.inf)), ("relu6", (0.0, 6.0))):
         if maker.op != "MatMul" and attribute_true(maker, flag):
@@ -176,13 +162,13 @@ def _in_a_row(first: tuple[float, float], then: tuple[float, float]) -> tuple[fl
     return low, high
 
 
-def _product_of_floats(node: Node) -> bool:
+def product_of_floats(node: Node) -> bool:
     """Whether there is a quantised form of the node: of products of matrices, and of convolutions, transposed ones
     too."""
     return isinstance(traits(node), MatMul | Convolution | Deconvolution)
 
 
-def _changes_height(node: Node | None, kind: type[Squeeze | Unsqueeze]) -> bool:
+def changes_height(node: Node | None, kind: type[Squeeze | Unsqueeze]) -> bool:
     """Whether a node puts in, or takes out, an axis behind samples and channels."""
     if node is None or not isinstance(traits(node), kind) or len(node.inputs) != 1:
         return False
@@ -191,7 +177,7 @@ def _changes_height(node: Node | None, kind: type[Squeeze | Unsqueeze]) -> bool:
 
 def _of_lines(rw: Rewriter, node: Node | None) -> Node | None:
     """The convolution whose result a node takes the height out of that was put into its operands."""
-    if node is None or not _changes_height(node, Squeeze):
+    if node is None or not changes_height(node, Squeeze):
         return None
     whole = node.inputs[0]
     maker = rw.maker(whole)
@@ -200,36 +186,46 @@ def _of_lines(rw: Rewriter, node: Node | None) -> Node | None:
     kind = traits(maker)
     if not isinstance(kind, Convolution | Deconvolution) or kind.spatial != 2:
         return None
-    return maker if all(_changes_height(rw.maker(v), Unsqueeze) for v in maker.inputs[:2]) else None
+    return maker if all(changes_height(rw.maker(v), Unsqueeze) for v in maker.inputs[:2]) else None
 
 
 def _transposed(node: Node) -> bool:
     return isinstance(traits(node), Deconvolution)
 
 
-def _moves(node: Node) -> bool:
+def moves(node: Node) -> bool:
     """Whether a node gives elements of its (first, or every) operand, or the largest of some."""
     return len(node.outputs) == 1 and bool(traits(node).moved_operands(node))
 
 
 def _before(rw: Rewriter, node: Node, maker: Node) -> None:
     """Quantises what a node moves rather than what it gives."""
-    count = len(traits(maker).moved_operands(maker))
-    if any(numbers(rw, v) is None for v in maker.inputs[:count]):
+    out, moved, wanted = node.outputs[0], operands_moved(rw, maker), _parameters(node, node.outputs[0])
+    places = traits(maker).moved_operands(maker)
+    if not any(numbers(rw, moved[i]) for i in places):
         return
-    out, moved = node.outputs[0], list(maker.inputs)
-    for i, x in enumerate(maker.inputs[:count]):
+    if any(numbers(rw, v) is None and plain(v) is None for v in (moved[i] for i in places)):
+        return
+    for i in places:
+        x = moved[i]
         assert x is not None
-        inner = Value(rw.unique(f"{x.name}/quantised"), out.dtype, x.shape)
-        before = Node("QuantizeLinear", f"{node.name}/{i}", [x, *node.inputs[1:]], [inner], dict(node.attrs))
-        rw.insert(before, maker)
-        moved[i] = inner
-        found, wanted = numbers(rw, x), _parameters(node, out)
+        found = numbers(rw, x)
         if found is not None and wanted is not None and _same(found, wanted):
-            rw.remove(before)
             moved[i] = found.integers
+            continue
+        inner = Value(rw.unique(f"{x.name}/quantised"), out.dtype, x.shape)
+        rw.insert(Node("QuantizeLinear", f"{node.name}/{i}", [x, *node.inputs[1:]], [inner], dict(node.attrs)), maker)
+        moved[i] = inner
     rw.remove(node)
     rw.swap(maker, Node(maker.op, maker.name, moved, [out], dict(maker.attrs)))
+
+
+def operands_moved(rw: Rewriter, node: Node) -> list[Value | None]:
+    """The operands of a node that moves floats, with the zero that one of them is where it is not given."""
+    places = traits(node).moved_operands(node)
+    given = [*node.inputs, *[None] * (max(places) + 1 - len(node.inputs))]
+    zero = next((rw.constant(f"{node.name}/zero", np.zeros((), np.float32)) for i in places if given[i] is None), None)
+    return [zero if v is None and i in places else v for i, v in enumerate(given)]
 
 
 def _clamped(rw: Rewriter, made: Node, result: Numbers, bounds: tuple[float, float], out: Value) -> list[Node]:
