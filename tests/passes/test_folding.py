@@ -54,6 +54,18 @@ def test_batch_norm_elsewhere_becomes_a_scale() -> None:
     assert sorted(ops(fires("batch-norm-folding", graph))) == ["Convolution", "ReLU", "Scale", "Scale", "TanH"]
 
 
+def test_doubles_stay_as_exact_as_they_are() -> None:
+    m = Maker()
+    x = m.input(2, 4, 3, 3, dtype=DType.F64)
+    slope, mean, var, bias = (m.const(m.rng.uniform(0.1, 2.0, 4), np.float64) for _ in range(4))
+    fires("batch-norm-folding", m.done(m.op("BatchNorm", x, slope, mean, var, bias, epsilon=1e-5)), tol=1e-12)
+    m = Maker()
+    flat = m.op("Reshape", m.input(2, 4, 3, 3, dtype=DType.F64), m.ints(2, 2, -1))
+    numbers = (m.const(m.rng.uniform(0.1, 2.0, 2), np.float64) for _ in range(2))
+    y = m.op("Reshape", m.op("InstanceNorm", flat, *numbers, epsilon=1e-5), m.ints(2, 4, 3, 3))
+    fires("group-norm", m.done(y), tol=1e-12)
+
+
 def test_batch_norm_with_variable_or_impossible_statistics_stays() -> None:
     m = Maker()
     x = m.input(2, 4, 3, 3)

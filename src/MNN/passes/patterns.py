@@ -47,6 +47,11 @@ def rank(value: Value) -> int | None:
     return None if value.shape is None else len(value.shape)
 
 
+def constants_type(x: Value) -> np.dtype[np.generic]:
+    """The type of constants that are worked out for an operator on ``x``: wide enough for its numbers."""
+    return np.dtype(np.float64 if x.dtype is DType.F64 else np.float32)
+
+
 def scalar(value: Value | None) -> float | None:
     """A constant of one element."""
     data = plain(value)

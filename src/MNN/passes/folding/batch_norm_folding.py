@@ -7,7 +7,7 @@ import numpy as np
 from MNN.ir.graph import Graph, Node, Value
 from MNN.passes.folding import affine
 from MNN.passes.manager import Pass
-from MNN.passes.patterns import attribute, rank
+from MNN.passes.patterns import attribute, constants_type, rank
 from MNN.passes.rewrite import Rewriter
 
 
@@ -52,7 +52,7 @@ def _factors(node: Node) -> tuple[np.ndarray, np.ndarray] | None:
 
 def _as_scale(rw: Rewriter, node: Node, x: Value, scale: np.ndarray, shift: np.ndarray) -> None:
     found = rank(x)
-    numbers = [affine.rounded(v, np.dtype(np.float32)) for v in (scale, shift)]
+    numbers = [affine.rounded(v, constants_type(x)) for v in (scale, shift)]
     if found is None or found < 2 or scale.size != shift.size or any(v is None for v in numbers):
         return
     base = node.outputs[0].name

@@ -8,7 +8,7 @@ import numpy as np
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ops.core.base import traits
 from MNN.passes.manager import Pass
-from MNN.passes.patterns import FLOATS, attribute, binary, floats, with_constant
+from MNN.passes.patterns import FLOATS, attribute, binary, constants_type, floats, with_constant
 from MNN.passes.rewrite import Rewriter
 
 
@@ -85,7 +85,7 @@ def _replace(rw: Rewriter, view: Node, x: Value, numbers: tuple[np.ndarray, np.n
         inside.append(user)
         end = user
     base = end.outputs[0].name
-    constants = [rw.constant(f"{base}/{r}", v.astype(np.float32)) for r, v in (("gamma", gamma), ("beta", beta))]
+    constants = [rw.constant(f"{base}/{r}", v.astype(constants_type(x))) for r, v in (("gamma", gamma), ("beta", beta))]
     attrs = {"group": group, "epsilon": attribute(norm, "epsilon")}
     rw.swap(end, Node("GroupNorm", end.name, [x, *constants], end.outputs, attrs))
     for node in inside:
