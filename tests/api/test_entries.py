@@ -100,6 +100,39 @@ def test_inner_loops_are_found() -> None:
         )
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_halves_are_rounded_away_from_zero(kind: type[np.floating[Any]]) -> None:
+    """By numpy, an inner loop and a loop over elements alike; 0 is never below zero."""
+    draw = np.random.default_rng(5)
+    below = np.nextafter(kind(0.5), kind(0))
+    for n in (0, 1, 7, 33, 1001, few.CHAINED + 5):
+        a = (draw.normal(size=n) * draw.choice([0.6, 9, 1e9])).round(1).astype(kind)
+        a[: n // 3] = np.resize(np.array([0.5, -0.5, -2.5, below, -below, -0.2, np.inf, -np.inf, np.nan], kind), n // 3)
+        if kind is np.float64:
+            a = a.astype(np.float32).astype(kind)  # as arrays of doubles are taken
+        with np.errstate(invalid="ignore"):
+            apart = np.abs(a - np.trunc(a))
+        wanted = np.trunc(a) + np.where(apart >= 0.5, np.sign(a), 0)
+        given = mp.array(a, kind)
+        for x, right in ((given, wanted), (given[::2], wanted[::2])):
+            found = np.asarray(F.round(x))
+            np.testing.assert_array_equal(found, right.astype(found.dtype))
+            assert not np.signbit(found[found == 0]).any()
+
+
+def test_whole_parts_as_generated_code_has_them() -> None:
+    """Of f32 as int32: cut off, at the ends of the range where they lie outside, 0 for what is no number."""
+    draw = np.random.default_rng(6)
+    for scale in (3.0, 1e5, 3e9, 1e30):
+        a = (draw.normal(size=300) * scale).astype(np.float32)
+        a[:9] = np.array(
+            [2**31, -(2**31), 2**31 - 128, -(2**31) - 256, np.nan, np.inf, -np.inf, -0.5, 0.99], np.float32
+        )
+        for part in (a, a[7:], a[:0]):
+            wanted = np.clip(np.nan_to_num(np.trunc(part.astype(np.float64)), nan=0), -(2**31), 2**31 - 1)
+            np.testing.assert_array_equal(np.asarray(mp.array(part).astype(mp.int32)), wanted.astype(np.int32))
+
+
 def test_loops_that_give_something_else_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = facts.inner_loop(np.subtract, "ff->f")
     monkeypatch.setattr(install.facts, "inner_loop", lambda function, kinds: wrong if kinds == "ff->f" else None)

@@ -78,6 +78,8 @@ def zeros_like(x: ArrayLike) -> Var:
 
 def range(start: ArrayLike, limit: ArrayLike, delta: ArrayLike) -> Var:
     """``start, start + delta, ...`` up to the limit (exclusive)."""
+    if not SETTINGS.lazy and all(type(v) is int and abs(v) < 1 << 30 for v in (start, limit, delta)) and delta:
+        return leaf(np.arange(start, limit, delta, np.int32), NCHW)  # type: ignore[call-overload] # plain numbers
     parts = [to_var(v) for v in (start, limit, delta)]
     if any(p._kind.is_float for p in parts):
         parts = [p.astype(dtype.float) for p in parts]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
-from MNN.expr.arrays import direct, few, places
+from MNN.expr.arrays import direct, few, later, places
 from MNN.expr.build import (
     apply,
     binary,
@@ -58,9 +58,21 @@ def _keeps_integers(op: str, x: object) -> Var:
     return found if found is not None else apply("UnaryOp", v, opType=op)
 
 
+def _round(x: object) -> Var:
+    v = floats(x)
+    if (at_once := later.rounded(v)) is not None:
+        return at_once
+    whole = apply("UnaryOp", v, opType="FLOOR")
+    rest = binary("SUB", v, whole)
+    half = leaf(np.asarray(0.5, v._kind.numpy))
+    up = binary("LOGICALOR", compare("GREATER", rest, half), binary("MUL", equal(rest, half), greater(v, 0)))
+    return binary("ADD", whole, cast(up, v._kind))
+
+
 PREPARED: dict[str, Callable[..., Var]] = {
     **{name: direct.each(op, functools.partial(_keeps_integers, op)) for name, op in _OF_NUMBERS.items()},
     **{name: direct.each(op, functools.partial(_unary, op)) for name, op in _OF_FLOATS.items()},
+    "round": direct.each(few.ROUND, _round),
     **{name: pairwise(op) for name, op in _PAIRWISE.items()},
     **{name: comparing(op) for name, op in _COMPARING.items()},
 }
@@ -106,14 +118,7 @@ def ceil(x: ArrayLike) -> Var:
 
 def round(x: ArrayLike) -> Var:
     """The nearest whole number, halves away from zero (as the official engine and C's ``round``)."""
-    v = floats(x)
-    if (at_once := few.rounded(v)) is not None:
-        return at_once
-    whole = apply("UnaryOp", v, opType="FLOOR")
-    rest = binary("SUB", v, whole)
-    half = leaf(np.asarray(0.5, v._kind.numpy))
-    up = binary("LOGICALOR", compare("GREATER", rest, half), binary("MUL", equal(rest, half), greater(v, 0)))
-    return binary("ADD", whole, cast(up, v._kind))
+    return PREPARED["round"](x)
 
 
 def sqrt(x: ArrayLike) -> Var:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import build, compute, create, reducing, shaping
-from MNN.expr.arrays import direct
+from MNN.expr.arrays import direct, few, later
 from MNN.expr.arrays.options import check_casting, check_order, into
 from MNN.expr.types import Axes, ElementType, Ints, PadValue_Mode, dtype, dtype_of
 from MNN.expr.var import Var
@@ -51,6 +51,14 @@ def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> Var:
 def full(shape: Ints, fill_value: ArrayLike, dtype: ElementType | None = None, order: str = "C") -> Var:
     """An array full of one number; of the number's type unless ``dtype`` says otherwise."""
     check_order(order, "full")
+    if (type(fill_value) is int and -(1 << 31) <= fill_value < 1 << 31) or type(fill_value) is float:
+        plain = (DType.F32 if type(fill_value) is float else DType.I32) if dtype is None else dtype_of(dtype)
+        if plain in few.NUMBERS and (plain.is_float or type(fill_value) is int):
+            value = later.scalar(fill_value) if plain is DType.F32 else fill_value
+            if value is not None:
+                made = _np.empty(compute.shape_of(shape), plain.numpy)
+                made.fill(value)
+                return build.leaf(made)
     v = build.to_var(fill_value)
     kind = v._kind if dtype is None else dtype_of(dtype)
     return build.leaf(_np.full(compute.shape_of(shape), v._array(), kind.numpy))

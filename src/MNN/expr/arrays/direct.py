@@ -23,11 +23,13 @@ from MNN.expr.arrays.few import (
     OF_FLOATS,
     OF_NUMBERS,
     REDUCING,
+    ROUND,
     UNARY,
     Array,
     constant,
     limit,
     limited,
+    rounded,
     run,
     silently,
     spread,
@@ -150,8 +152,8 @@ def comparing(op: str, slow: Pairwise) -> Pairwise:
 
 def each(op: str, slow: Each) -> Each:
     """The operator ``op`` of each number, of floats."""
-    function, most = UNARY[op], limit(op)
-    deferred = later.each(op, NUMBERS if op in ("ABS", "NEG") else FLOATS)
+    function, most = rounded if op == ROUND else UNARY[op], limit(op)
+    deferred = later.rounded if op == ROUND else later.each(op, NUMBERS if op in ("ABS", "NEG") else FLOATS)
 
     def apply(x: Any) -> Var:
         if _count() == _settled:
@@ -271,7 +273,9 @@ def product(x: Any, y: Any, most: float) -> Any:
     a, b = x._few, y._few
     if a is None or b is None or a.dtype is not b.dtype or x._layout is not y._layout:
         return None
-    if not 0 < a.size * b.size <= most or a.ndim > 2 or b.ndim > 2 or not a.ndim or not b.ndim:
+    if a.ndim > 2 or b.ndim > 2 or not a.ndim or not b.ndim:
+        return None
+    if not 0 < a.size * (b.shape[1] if b.ndim > 1 else 1) <= most:
         return None
     try:
         found = silently(a.dot, b)  # which is there sooner than matmul()

@@ -141,9 +141,13 @@ def function(op: str, operands: int) -> Function | None:
     return UNARY.get(op) if operands == 1 else OF_NUMBERS.get(op, OF_FLOATS.get(op))
 
 
+ROUND = "to the nearest"
+"""Stands for :func:`rounded` where others have an operator, which there is none for."""
+
+
 def limit(op: str) -> int:
     """Numbers up to which numpy is asked for an operator on each."""
-    return CHAINED if op in LIGHT else ALONE if op in COMPARING else FEW
+    return CHAINED if op in LIGHT or op == ROUND else ALONE if op in COMPARING else FEW
 
 
 def _pair(x: Var, y: Var, most: int) -> tuple[Array, Array] | None:
@@ -163,23 +167,37 @@ def unary(op: str, x: Var) -> Var | None:
     return constant(silently(function, array), kind, x._layout) if kind in FLOATS else None
 
 
-_HALF = {DType.F32: np.nextafter(np.float32(0.5), np.float32(0)), DType.F64: np.nextafter(0.5, 0.0)}
+_HALF = {np.dtype(t): np.nextafter(t(0.5), t(0)) for t in (np.float32, np.float64)}
 """The largest number below a half: what is added to it to be cut off must not be rounded up."""
 
 
-def rounded(x: Var) -> Var | None:
+def rounded(array: Array) -> Any:
     """The nearest whole numbers, halves away from zero, of floats."""
-    array, half = _held(x), _HALF.get(x._kind)
-    if array is None or half is None or array.size > FEW:
-        return None
-    found = np.trunc(np.add(np.copysign(half, array), array))
-    return constant(np.add(found, array.dtype.type(0)), x._kind, x._layout)  # 0 is not below zero
+    found = np.trunc(np.add(np.copysign(_HALF[array.dtype], array), array))
+    return np.add(found, array.dtype.type(0))  # 0 is not below zero
+
+
+_I32 = np.dtype(np.int32)
+_ENDS = (-(1 << 31), (1 << 31) - 1)
+_SQUARES = float(1 << 61)
+"""A sum of squares up to which all numbers fit int32, however it was rounded."""
+_least: Any = np.minimum.reduce
+_most: Any = np.maximum.reduce
 
 
 def cast(x: Var, kind: DType) -> Var | None:
-    """Numbers in an element type that has them all."""
+    """Numbers in an element type that has them all; or of f32 as int32, where all are inside of it."""
     array = _held(x)
-    if array is None or array.size > ALONE or not np.can_cast(array.dtype, kind.numpy):
+    if array is None or array.size > ALONE:
+        return None
+    if kind is DType.I32 and x._kind is DType.F32:
+        found = silently(array.astype, _I32)
+        # processors give an end of the range for what lies outside, or 0 for what is no number, as is wanted here
+        inside = silently(np.vdot, array, array) < _SQUARES  # which is there sooner than extremes
+        if not inside and array.size:
+            inside = _least(found, None) > _ENDS[0] and _most(found, None) < _ENDS[1]
+        return constant(found, kind, x._layout) if inside else None
+    if not np.can_cast(array.dtype, kind.numpy):
         return None
     return constant(array.astype(kind.numpy), kind, x._layout)
 
@@ -373,7 +391,8 @@ def moved(x: Var, order: Sequence[int]) -> Var | None:
 
 __all__ = [
     "ALONE", "CHAINED", "CLIP", "COMPARING", "COPIED", "FEW", "FLOATS", "LIGHT", "MANY", "MISFITS", "NUMBERS",
-    "OF_FLOATS", "OF_NUMBERS", "REDUCING", "UNARY", "Array", "binary", "cast", "clipped", "compare", "constant",
+    "OF_FLOATS", "OF_NUMBERS", "REDUCING", "ROUND", "UNARY", "Array", "binary", "cast", "clipped", "compare",
+    "constant",
     "function", "joined", "limit", "limited", "moved", "part", "position", "product", "reduce", "rounded", "run",
     "running_sum", "select", "silently", "spread", "unary", "variance",
 ]  # fmt: skip

@@ -21,6 +21,7 @@ from MNN.expr.node import Expr
 from MNN.expr.output import KINDS
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
+from MNN.ir.scalar import BodyBuilder
 
 _new: Any = object.__new__
 _F32, _I32 = DType.F32, DType.I32
@@ -170,4 +171,22 @@ def pairwise(op: str, kinds: tuple[DType, ...]) -> Callable[[Any, Any], Var | No
     return apply
 
 
-__all__ = ["each", "pairwise", "reverse", "scalar", "whole"]
+@functools.cache
+def _rounding(kind: DType) -> Function:
+    """To the nearest whole number, halves away from zero: the largest number below a half, in whose place a half would
+    round up what is just below one, is added or taken off before the fraction is cut off."""
+    b = BodyBuilder()
+    x, zero = b.arg(kind), b.const(0.0, kind)
+    half = float(np.nextafter(kind.numpy.type(0.5), kind.numpy.type(0)))
+    half_up = b("select", b("lt", x, zero), b.const(-half, kind), b.const(half, kind))
+    return Function(b.build(b("add", b("trunc", b("add", x, half_up)), zero)))  # 0 is not below zero
+
+
+def rounded(x: Any) -> Var | None:
+    """The nearest whole numbers of floats, halves away from zero."""
+    if type(x) is not Var or SETTINGS.lazy or (found := _present(x, -1)) is None or found[1] not in few.FLOATS:
+        return None
+    return _made(Deferred.of(_rounding(found[1]), (found[0],), found[2]), x)
+
+
+__all__ = ["each", "pairwise", "reverse", "rounded", "scalar", "whole"]

@@ -8,10 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from MNN.expr.arrays.few import ALONE, CLIP, COMPARING, COPIED, OF_FLOATS, OF_NUMBERS, UNARY, limit, silently
+from MNN.expr.arrays.few import (
+    ALONE,
+    CLIP,
+    COMPARING,
+    COPIED,
+    OF_FLOATS,
+    OF_NUMBERS,
+    ROUND,
+    UNARY,
+    limit,
+    rounded,
+    silently,
+)
 from MNN.expr.arrays.native import facts
 from MNN.expr.arrays.native.entries import Loops, prepared
 from MNN.expr.arrays.native.place import Place
+from MNN.expr.arrays.native.rounding import rounding_loop
 
 _SAMPLE = (1.5, -2.25, 0.0, -0.0, 3e38, 1e-42, np.inf, -np.inf, np.nan, 0.75, 7.0, -3.0, 12.5, 0.1, 1e-3, 100.0, -1.0)
 """Numbers on which an inner loop is compared with its function, more of them than vectors have."""
@@ -73,6 +86,9 @@ def _same(function: Any, loop: tuple[int, int], kind: np.dtype, count: int) -> b
 
 
 def _loops(place: Place) -> Loops:
+    if place.op == ROUND:
+        loop = rounding_loop()
+        return {0: loop} if _same(rounded, loop, facts.KINDS[0], 1) else {}
     function = _SINGLE.get(place.part) or _FUNCTIONS[place.part].get(place.op)
     floats = place.part in ("each", "clipped") or place.op in OF_FLOATS
     return loops_of(function, place.part, floats)
