@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from MNN.llm.files.gguf.architectures import ARCHITECTURES, LLAMA
+from MNN.llm.files.gguf.architectures import ARCHITECTURES
+from MNN.llm.files.gguf.naming import LLAMA
 
 LAYER = 3
 OUTSIDE = {"token_embd", "output_norm", "output", "token_embd_norm", "position_embd", "token_types"}
@@ -15,7 +16,6 @@ def modules(architecture: str) -> dict[str, str]:
     found = {}
     for name, module in table.items():
         plain = module.replace(".{}", "")
-        found[name if name in OUTSIDE else f"blk.{LAYER}.{name}"] = (
-            plain if name in OUTSIDE else f"{known.layers}{LAYER}.{plain}"
-        )
+        outside = name in OUTSIDE or plain.startswith("model.")
+        found[name if outside else f"blk.{LAYER}.{name}"] = plain if outside else f"{known.layers}{LAYER}.{plain}"
     return found

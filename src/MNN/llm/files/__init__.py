@@ -66,6 +66,6 @@ def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     if place.gguf is not None:
         return config_of(read_gguf_shards(place.gguf))
     config = place.folder / "config.json"
-    if not config.is_file():
+    if not config.exists():
         raise MNNError(f"{place.folder} holds no config.json, which says what the network is; copy the model's into it")
     return completed(read_json(config))

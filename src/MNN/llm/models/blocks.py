@@ -74,6 +74,15 @@ def grouped(net: Layers, y: Value, name: str, heads: Heads) -> Value:
     return net.linear(y, name, order=rows)
 
 
+def gated_of(net: Layers, y: Value, at: str, activation: str) -> Value:
+    """A gated layer whose gate and what it lets through are one matrix, ``input_linear``; files of other kinds have
+    two."""
+    if f"{at}.input_linear.weight" not in net.weights:
+        return net.gated(y, f"{at}.gate_proj", f"{at}.up_proj", f"{at}.output_linear", activation)
+    inner = net.height(f"{at}.input_linear.weight") // 2
+    return net.linear(net.gate(net.linear(y, f"{at}.input_linear"), inner, activation), f"{at}.output_linear")
+
+
 def slopes(heads: int, most: float = 8.0) -> tuple[float, ...]:
     """What ALiBi takes off scores for each token, for every head (Press et al. 2021, arXiv:2108.12409): powers of two
     down to ``2 ** -most``. Where heads are no power of two, those of the next smaller one come first, then some
@@ -101,4 +110,4 @@ def head(
     return net.finish(net.softcap(net.multiply(net.product(x, weight, bias), scale), softcap))
 
 
-__all__ = ["apart", "attend", "grouped", "head", "slopes"]
+__all__ = ["apart", "attend", "gated_of", "grouped", "head", "slopes"]

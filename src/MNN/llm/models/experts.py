@@ -58,8 +58,8 @@ class Routing:
 
 @dataclass(frozen=True)
 class Experts:
-    """Weights of gated layers, by name: ``{}`` stands for an expert's number. Where there is ``both``, gates and what
-    they let through lie one above the other, and all experts in one tensor."""
+    """Weights of gated layers, by name: ``{}`` stands for an expert's number, and where it does not, all experts are in
+    one tensor. Where there is ``both``, gates and what they let through lie one above the other."""
 
     down: str
     gate: str = ""
@@ -90,11 +90,10 @@ def mixed(
     """What the chosen ones of ``count`` experts make of ``x``, by their weights ``[batch, sequence, most]``."""
     rows = net.op("Unsqueeze", x, squeezeDims=[2])  # the same row for every expert
     number = range(count)
-    if experts.both:
-        joint, down = [net.weights[experts.both]], [net.weights[experts.down]]
-    else:
-        joint = [net.weights[name.format(i)] for i in number for name in (experts.gate, experts.up)]
-        down = [net.weights[experts.down.format(i)] for i in number]
+    names = [experts.both] if experts.both else [experts.gate, experts.up]
+    each = number if "{}" in experts.down else range(1)  # or all of them in one tensor
+    joint = [net.weights[name.format(i)] for i in each for name in names]
+    down = [net.weights[experts.down.format(i)] for i in each]
     if alike(joint):
         both = routed(net, rows, index, joint, count)
         inner = _height(joint) // count // 2
@@ -102,8 +101,7 @@ def mixed(
     else:  # gates are stored in another way than what they let through
         left, right = (routed(net, rows, index, joint[i::2], count) for i in range(2))
         hidden = net.multiply(net.activation(activation, left), right)
-    each = routed(net, hidden, index, down, count)
-    return weighted(net, each, weights)
+    return weighted(net, routed(net, hidden, index, down, count), weights)
 
 
 def weighted(net: Layers, each: Value, weights: Value) -> Value:

@@ -5,44 +5,10 @@ Facts: ``gguf-py/gguf/tensor_mapping.py`` and ``conversion/`` of llama.cpp, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from MNN.llm.files.gguf.gemma import GEMMA
+from MNN.llm.files.gguf.naming import EXPERTS, MIXTRAL, SHARED, SILU, SQUARED, Architecture, apart
+from MNN.llm.files.gguf.recurrent import GRANITE_EXPERTS, RECURRENT
 
-LLAMA = {
-    "token_embd": "model.embed_tokens",
-    "output_norm": "model.norm",
-    "output": "lm_head",
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_k_norm": "self_attn.k_norm",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
-"""Names that most architectures share. Those of layers follow ``blk.N.`` there and ``model.layers.N.`` here."""
-
-_QWEN_EXPERTS = {
-    "ffn_gate_inp": "mlp.gate",
-    "ffn_gate_exps": "mlp.experts.{}.gate_proj",
-    "ffn_up_exps": "mlp.experts.{}.up_proj",
-    "ffn_down_exps": "mlp.experts.{}.down_proj",
-}
-_MIXTRAL = {
-    "ffn_gate_inp": "block_sparse_moe.gate",
-    "ffn_gate_exps": "block_sparse_moe.experts.{}.w1",
-    "ffn_up_exps": "block_sparse_moe.experts.{}.w3",
-    "ffn_down_exps": "block_sparse_moe.experts.{}.w2",
-}
-_GEMMA2 = {
-    "post_attention_norm": "post_attention_layernorm",
-    "ffn_norm": "pre_feedforward_layernorm",
-    "post_ffw_norm": "post_feedforward_layernorm",
-}
 _SECOND = {"post_attention_norm": "post_attention_layernorm"}
 _BEHIND = {**_SECOND, "post_ffw_norm": "post_feedforward_layernorm"}
 _HUNYUAN = {"attn_q_norm": "self_attn.query_layernorm", "attn_k_norm": "self_attn.key_layernorm"}
@@ -133,31 +99,24 @@ _MPT = {
     "ffn_down": "ffn.down_proj",
 }
 _OSS = {
-    **_QWEN_EXPERTS,
+    **EXPERTS,
     "ffn_gate_inp": "mlp.router",
     "attn_sinks": "self_attn.sinks",
     "post_attention_norm": "post_attention_layernorm",
 }
 
 
-_SHARED = {
-    **_QWEN_EXPERTS,
-    "ffn_gate_shexp": "mlp.shared_experts.gate_proj",
-    "ffn_up_shexp": "mlp.shared_experts.up_proj",
-    "ffn_down_shexp": "mlp.shared_experts.down_proj",
-    "exp_probs_b": "mlp.gate.e_score_correction",
-}
 _SECOND_NORM = {"post_attention_norm": "post_attention_layernorm"}
-_ERNIE = {**_SHARED, "exp_probs_b": "mlp.moe_statics.e_score_correction"}
+_ERNIE = {**SHARED, "exp_probs_b": "mlp.moe_statics.e_score_correction"}
 _HUNYUAN_MOE = {
     **_HUNYUAN,
-    **_QWEN_EXPERTS,
+    **EXPERTS,
     "ffn_gate_inp": "mlp.gate.wg",
     "ffn_gate_shexp": "mlp.shared_mlp.gate_proj",
     "ffn_up_shexp": "mlp.shared_mlp.up_proj",
     "ffn_down_shexp": "mlp.shared_mlp.down_proj",
 }
-_MINIMAX = {**_MIXTRAL, "exp_probs_b": "block_sparse_moe.e_score_correction"}
+_MINIMAX = {**MIXTRAL, "exp_probs_b": "block_sparse_moe.e_score_correction"}
 _LFM2_MOE = {
     **_LFM2,
     "ffn_gate_inp": "feed_forward.gate",
@@ -182,88 +141,51 @@ _EXAONE = {
 }
 
 
-_MAMBA = {
-    "token_embd": "backbone.embeddings",
-    "output_norm": "backbone.norm_f",
+_FALCON = {
+    "token_embd": "transformer.word_embeddings",
+    "output_norm": "transformer.ln_f",
     "output": "lm_head",
-    "attn_norm": "norm",
-    "ssm_in": "mixer.in_proj",
-    "ssm_conv1d": "mixer.conv1d",
-    "ssm_a": "mixer.A_log",
-    "ssm_d": "mixer.D",
-    "ssm_out": "mixer.out_proj",
+    "attn_norm": "input_layernorm",
+    "attn_norm_2": "ln_attn",
+    "attn_output": "self_attention.dense",
+    "ffn_up": "mlp.dense_h_to_4h",
+    "ffn_down": "mlp.dense_4h_to_h",
 }
-"""``ssm_a`` and ``ssm_d`` are parameters themselves: nothing stands behind their names."""
-
-
-def _apart(name: str) -> dict[str, tuple[str, ...]]:
-    """Queries, keys and values, which lie side by side in the file and group by group in the checkpoint."""
-    return {"attn_qkv": tuple(f"{name}.{part}" for part in "qkv")}
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """How files of one architecture become what Hugging Face's checkpoint of ``model_type`` has.
-
-    ``names``: beyond :data:`LLAMA` (``{}`` stands for an expert's number; a stack of experts is taken apart).
-    ``interleaved``: rows of queries and keys are in the order of rotations of neighbours, and are put back into the
-    order of rotated halves. ``norm_shift``: what is added to norms' weights. ``fused``: a fused tensor's parts of
-    rows. ``config``: what the config has whatever the file says. ``shared``: whether :data:`LLAMA` holds at all.
-    """
-
-    model_type: str
-    class_name: str
-    names: dict[str, str] = field(default_factory=dict)
-    interleaved: bool = False
-    norm_shift: float = 0.0
-    fused: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    config: Mapping[str, object] = field(default_factory=dict)
-    shared: bool = True
-    layers: str = "model.layers."
-
-    def module(self, name: str) -> str | None:
-        """The module that a GGUF name without block and suffix belongs to; None for what is no weight of a module."""
-        return self.names.get(name) or (LLAMA.get(name) if self.shared else None)
-
-
-_SILU = {"hidden_act": "silu"}
-_SQUARED = {"hidden_act": "relu2"}
-_GELU = {"hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh"}
+_APERTUS = {"attn_norm": "attention_layernorm", "ffn_norm": "feedforward_layernorm"}
 
 ARCHITECTURES = {
-    "llama": Architecture("llama", "LlamaForCausalLM", interleaved=True, config=_SILU),
-    "mixtral": Architecture("mixtral", "MixtralForCausalLM", _MIXTRAL, interleaved=True, config=_SILU),
-    "mistral3": Architecture("ministral3", "Ministral3ForCausalLM", interleaved=True, config=_SILU),
-    "smollm3": Architecture("smollm3", "SmolLM3ForCausalLM", interleaved=True, config=_SILU),
-    "minicpm": Architecture("minicpm", "MiniCPMForCausalLM", interleaved=True, config=_SILU),
+    **GEMMA,
+    **RECURRENT,
+    "llama": Architecture("llama", "LlamaForCausalLM", interleaved=True, config=SILU),
+    "mixtral": Architecture("mixtral", "MixtralForCausalLM", MIXTRAL, interleaved=True, config=SILU),
+    "mistral3": Architecture("ministral3", "Ministral3ForCausalLM", interleaved=True, config=SILU),
+    "smollm3": Architecture("smollm3", "SmolLM3ForCausalLM", interleaved=True, config=SILU),
+    "minicpm": Architecture("minicpm", "MiniCPMForCausalLM", interleaved=True, config=SILU),
     # these two are llama's network once their fused weights are taken apart, as they are in GGUF files
-    "internlm2": Architecture("llama", "LlamaForCausalLM", interleaved=True, config=_SILU),
-    "baichuan": Architecture("llama", "LlamaForCausalLM", interleaved=True, config=_SILU),
-    "qwen2": Architecture("qwen2", "Qwen2ForCausalLM", config=_SILU),
+    "internlm2": Architecture("llama", "LlamaForCausalLM", interleaved=True, config=SILU),
+    "baichuan": Architecture("llama", "LlamaForCausalLM", interleaved=True, config=SILU),
+    "qwen2": Architecture("qwen2", "Qwen2ForCausalLM", config=SILU),
     "qwen2moe": Architecture(
         "qwen2_moe",
         "Qwen2MoeForCausalLM",
         {
-            **_QWEN_EXPERTS,
+            **EXPERTS,
             "ffn_gate_inp_shexp": "mlp.shared_expert_gate",
             "ffn_gate_shexp": "mlp.shared_expert.gate_proj",
             "ffn_up_shexp": "mlp.shared_expert.up_proj",
             "ffn_down_shexp": "mlp.shared_expert.down_proj",
         },
-        config={**_SILU, "norm_topk_prob": False, "decoder_sparse_step": 1, "mlp_only_layers": []},
+        config={**SILU, "norm_topk_prob": False, "decoder_sparse_step": 1, "mlp_only_layers": []},
     ),
-    "qwen3": Architecture("qwen3", "Qwen3ForCausalLM", config=_SILU),
+    "qwen3": Architecture("qwen3", "Qwen3ForCausalLM", config=SILU),
     "qwen3moe": Architecture(
         "qwen3_moe",
         "Qwen3MoeForCausalLM",
-        _QWEN_EXPERTS,
-        config={**_SILU, "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": []},
+        EXPERTS,
+        config={**SILU, "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": []},
     ),
-    "gemma": Architecture("gemma", "GemmaForCausalLM", norm_shift=-1.0, config=_GELU),
-    "gemma2": Architecture("gemma2", "Gemma2ForCausalLM", _GEMMA2, norm_shift=-1.0, config=_GELU),
-    "gemma3": Architecture("gemma3_text", "Gemma3ForCausalLM", _GEMMA2, norm_shift=-1.0, config=_GELU),
     "phi3": Architecture(
-        "phi3", "Phi3ForCausalLM", {"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}, config=_SILU
+        "phi3", "Phi3ForCausalLM", {"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}, config=SILU
     ),
     "starcoder2": Architecture(
         "starcoder2",
@@ -275,37 +197,39 @@ ARCHITECTURES = {
         "olmo2",
         "Olmo2ForCausalLM",
         _BEHIND,
-        config=_SILU,
+        config=SILU,
     ),
-    "exaone4": Architecture("exaone4", "Exaone4ForCausalLM", _BEHIND, config=_SILU),
-    "seed_oss": Architecture("seed_oss", "SeedOssForCausalLM", _SECOND, config=_SILU),
-    "ernie4_5": Architecture("ernie4_5", "Ernie4_5ForCausalLM", config=_SILU),
-    "hunyuan-dense": Architecture("hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", _HUNYUAN, config=_SILU),
-    "lfm2": Architecture("lfm2", "Lfm2ForCausalLM", _LFM2, config=_SILU),
+    "exaone4": Architecture("exaone4", "Exaone4ForCausalLM", _BEHIND, config=SILU),
+    "seed_oss": Architecture("seed_oss", "SeedOssForCausalLM", _SECOND, config=SILU),
+    "ernie4_5": Architecture("ernie4_5", "Ernie4_5ForCausalLM", config=SILU),
+    "hunyuan-dense": Architecture("hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", _HUNYUAN, config=SILU),
+    "lfm2": Architecture("lfm2", "Lfm2ForCausalLM", _LFM2, config=SILU),
     "deepseek2": Architecture(
         "deepseek_v2",
         "DeepseekV2ForCausalLM",
         {
-            **_QWEN_EXPERTS,
+            **EXPERTS,
             "attn_q_a": "self_attn.q_a_proj",
             "attn_q_a_norm": "self_attn.q_a_layernorm",
             "attn_q_b": "self_attn.q_b_proj",
             "attn_kv_a_mqa": "self_attn.kv_a_proj_with_mqa",
             "attn_kv_a_norm": "self_attn.kv_a_layernorm",
             "attn_kv_b": "self_attn.kv_b_proj",
+            "attn_k_b": "self_attn.k_b",
+            "attn_v_b": "self_attn.v_b",
             "ffn_gate_shexp": "mlp.shared_experts.gate_proj",
             "ffn_up_shexp": "mlp.shared_experts.up_proj",
             "ffn_down_shexp": "mlp.shared_experts.down_proj",
             "exp_probs_b": "mlp.gate.e_score_correction",
         },
-        config=_SILU,
+        config=SILU,
     ),
     "chatglm": Architecture(
         "glm",
         "GlmForCausalLM",
         {"ffn_up": "mlp.gate_up_proj"},
         fused={"attn_qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")},
-        config=_SILU,
+        config=SILU,
     ),
     "glm4": Architecture(
         "glm4",
@@ -315,49 +239,51 @@ ARCHITECTURES = {
             "post_ffw_norm": "post_mlp_layernorm",
             "ffn_up": "mlp.gate_up_proj",
         },
-        config=_SILU,
+        config=SILU,
     ),
-    "arcee": Architecture("arcee", "ArceeForCausalLM", interleaved=True, config=_SQUARED),
-    "nemotron": Architecture("nemotron", "NemotronForCausalLM", norm_shift=-1.0, config=_SQUARED),
-    "exaone": Architecture("exaone", "ExaoneForCausalLM", _EXAONE, config=_SILU, layers="transformer.h."),
-    "granite": Architecture("granite", "GraniteForCausalLM", interleaved=True, config=_SILU),
-    "stablelm": Architecture("stablelm", "StableLmForCausalLM", _STABLELM, config=_SILU),
-    "olmo": Architecture("olmo", "OlmoForCausalLM", interleaved=True, config=_SILU),
-    "olmoe": Architecture("olmoe", "OlmoeForCausalLM", _QWEN_EXPERTS, config=_SILU | {"norm_topk_prob": False}),
-    "dots1": Architecture("dots1", "Dots1ForCausalLM", _SHARED, config=_SILU),
-    "glm4moe": Architecture("glm4_moe", "Glm4MoeForCausalLM", _SHARED | _SECOND_NORM, config=_SILU),
-    "ernie4_5-moe": Architecture("ernie4_5_moe", "Ernie4_5_MoeForCausalLM", _ERNIE, config=_SILU),
-    "hunyuan-moe": Architecture("hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", _HUNYUAN_MOE, config=_SILU),
-    "minimax-m2": Architecture("minimax_m2", "MiniMaxM2ForCausalLM", _MINIMAX, config=_SILU),
-    "lfm2moe": Architecture("lfm2_moe", "Lfm2MoeForCausalLM", _LFM2_MOE, config=_SILU),
-    "mamba": Architecture(
-        "mamba",
-        "MambaForCausalLM",
-        {**_MAMBA, "ssm_x": "mixer.x_proj", "ssm_dt": "mixer.dt_proj"},
-        config=_SILU,
-        shared=False,
-        layers="backbone.layers.",
+    "apertus": Architecture("apertus", "ApertusForCausalLM", _APERTUS, config={"hidden_act": "xielu"}),
+    "phimoe": Architecture("phimoe", "PhiMoEForCausalLM", MIXTRAL, config=SILU),
+    "granitemoe": Architecture(
+        "granitemoeshared", "GraniteMoeSharedForCausalLM", GRANITE_EXPERTS, interleaved=True, config=SILU
     ),
-    "mamba2": Architecture(
-        "mamba2",
-        "Mamba2ForCausalLM",
-        {**_MAMBA, "ssm_dt": "mixer.dt", "ssm_norm": "mixer.norm"},
-        config=_SILU,
-        shared=False,
-        layers="backbone.layers.",
+    "exaone-moe": Architecture(
+        "exaone_moe", "ExaoneMoEForCausalLM", {**SHARED, "exp_probs_b": "mlp.e_score_correction"}, config=SILU
     ),
+    "arcee": Architecture("arcee", "ArceeForCausalLM", interleaved=True, config=SQUARED),
+    "nemotron": Architecture("nemotron", "NemotronForCausalLM", norm_shift=-1.0, config=SQUARED),
+    "exaone": Architecture("exaone", "ExaoneForCausalLM", _EXAONE, config=SILU, layers="transformer.h."),
+    "granite": Architecture("granite", "GraniteForCausalLM", interleaved=True, config=SILU),
+    "stablelm": Architecture("stablelm", "StableLmForCausalLM", _STABLELM, config=SILU),
+    "olmo": Architecture("olmo", "OlmoForCausalLM", interleaved=True, config=SILU),
+    "olmoe": Architecture("olmoe", "OlmoeForCausalLM", EXPERTS, config=SILU | {"norm_topk_prob": False}),
+    "dots1": Architecture("dots1", "Dots1ForCausalLM", SHARED, config=SILU),
+    "glm4moe": Architecture("glm4_moe", "Glm4MoeForCausalLM", SHARED | _SECOND_NORM, config=SILU),
+    "ernie4_5-moe": Architecture("ernie4_5_moe", "Ernie4_5_MoeForCausalLM", _ERNIE, config=SILU),
+    "hunyuan-moe": Architecture("hunyuan_v1_moe", "HunYuanMoEV1ForCausalLM", _HUNYUAN_MOE, config=SILU),
+    "minimax-m2": Architecture("minimax_m2", "MiniMaxM2ForCausalLM", _MINIMAX, config=SILU),
+    "lfm2moe": Architecture("lfm2_moe", "Lfm2MoeForCausalLM", _LFM2_MOE, config=SILU),
     "gpt2": Architecture("gpt2", "GPT2LMHeadModel", _GPT2, shared=False, layers="transformer.h."),
+    "starcoder": Architecture("gpt_bigcode", "GPTBigCodeForCausalLM", _GPT2, shared=False, layers="transformer.h."),
+    "falcon": Architecture(
+        "falcon",
+        "FalconForCausalLM",
+        _FALCON,
+        fused=apart("self_attention.query_key_value"),
+        config={"activation": "gelu"},
+        shared=False,
+        layers="transformer.h.",
+    ),
     "gptneox": Architecture(
         "gpt_neox",
         "GPTNeoXForCausalLM",
         _NEOX,
-        fused=_apart("attention.query_key_value"),
+        fused=apart("attention.query_key_value"),
         config={"hidden_act": "gelu"},
         shared=False,
         layers="gpt_neox.layers.",
     ),
     "bloom": Architecture(
-        "bloom", "BloomForCausalLM", _BLOOM, fused=_apart("self_attention.query_key_value"), shared=False, layers="h."
+        "bloom", "BloomForCausalLM", _BLOOM, fused=apart("self_attention.query_key_value"), shared=False, layers="h."
     ),
     "mpt": Architecture("mpt", "MPTForCausalLM", _MPT, shared=False, layers="transformer.blocks."),
     "phi2": Architecture(
@@ -372,9 +298,9 @@ ARCHITECTURES = {
         fused={"attn_qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")},
         config={"hidden_act": "gelu_new"},
     ),
-    "command-r": Architecture("cohere", "CohereForCausalLM", config=_SILU),
-    "cohere2": Architecture("cohere2", "Cohere2ForCausalLM", config=_SILU),
-    "gpt-oss": Architecture("gpt_oss", "GptOssForCausalLM", _OSS, config=_SILU),
+    "command-r": Architecture("cohere", "CohereForCausalLM", config=SILU),
+    "cohere2": Architecture("cohere2", "Cohere2ForCausalLM", config=SILU),
+    "gpt-oss": Architecture("gpt_oss", "GptOssForCausalLM", _OSS, config=SILU),
     "bert": Architecture(
         "bert",
         "BertModel",
@@ -385,7 +311,7 @@ ARCHITECTURES = {
         layers="encoder.layer.",
     ),
     "nomic-bert": Architecture(
-        "nomic_bert", "NomicBertModel", _NOMIC, config=_SILU, shared=False, layers="encoder.layers."
+        "nomic_bert", "NomicBertModel", _NOMIC, config=SILU, shared=False, layers="encoder.layers."
     ),
 }
 """By ``general.architecture``; ``mixtral`` is what ``llama`` with experts is called here."""

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import FormatError, UnsupportedError
-from MNN.llm.files.gguf.architectures import ARCHITECTURES, Architecture
-from MNN.llm.files.gguf.families import OWN, RECURRENT
+from MNN.llm.files.gguf.architectures import ARCHITECTURES
+from MNN.llm.files.gguf.families import OWN
+from MNN.llm.files.gguf.gemma import LAYERWISE
+from MNN.llm.files.gguf.naming import Architecture
 from MNN.llm.files.gguf.reader import GGUF
+from MNN.llm.files.gguf.recurrent import WITHOUT_ATTENTION
 
 _NUMBERS: dict[str, tuple[str, type]] = {
     "context_length": ("max_position_embeddings", int),
@@ -44,7 +47,9 @@ _NUMBERS: dict[str, tuple[str, type]] = {
 
 _LAYERWISE = ("num_key_value_heads",)
 """What files may have for each layer."""
-_EXPERTS = {"mixtral": "num_local_experts", "gpt_oss": "num_local_experts", "deepseek_v2": "n_routed_experts"}
+_LOCAL = ("mixtral", "gpt_oss", "phimoe", "granitemoeshared", "granitemoehybrid")
+_ROUTED = ("deepseek_v2", "nemotron_h")
+_EXPERTS = dict.fromkeys(_LOCAL, "num_local_experts") | dict.fromkeys(_ROUTED, "n_routed_experts")
 _TOKENS = {"bos": "bos_token_id", "eos": "eos_token_id", "padding": "pad_token_id"}
 
 
@@ -70,17 +75,18 @@ def config_of(file: GGUF) -> dict[str, Any]:
         "architectures": [architecture.class_name],
         **architecture.config,
     }
+    differ = architecture.model_type in LAYERWISE
     for key, (ours, kind) in _NUMBERS.items():
-        value = _by_layer(file, f"{name}.{key}") if ours in _LAYERWISE else file.get(f"{name}.{key}", kind)
+        value = _by_layer(file, f"{name}.{key}", differ) if ours in _LAYERWISE else file.get(f"{name}.{key}", kind)
         if value is not None:
             config[ours] = float(f"{value:.7g}") if kind is float else value
-    heads = () if architecture.model_type in RECURRENT else ("num_attention_heads",)
+    heads = () if architecture.model_type in WITHOUT_ATTENTION else ("num_attention_heads",)
     for key in ("hidden_size", "num_hidden_layers", *heads):
         if config.get(key, 0) < 1:
             raise FormatError(f"{file.path}: the metadata has no {key} of one or more")
     if heads:
         config.setdefault("num_key_value_heads", config["num_attention_heads"])
-    config["intermediate_size"] = _intermediate_size(file, name)
+    config["intermediate_size"] = _intermediate_size(file, name, differ or architecture.model_type == "nemotron_h")
     config["vocab_size"] = _vocab_size(file, name, architecture)
     config["tie_word_embeddings"] = "output.weight" not in file.tensors
     experts = file.get(f"{name}.expert_count", int)
@@ -101,21 +107,23 @@ def config_of(file: GGUF) -> dict[str, Any]:
     return config
 
 
-def _by_layer(file: GGUF, key: str) -> int | None:
-    """A number, or one for each layer, which is the same in all that have one."""
+def _by_layer(file: GGUF, key: str, differ: bool) -> int | None:
+    """A number, or one for each layer, which is the same in all that have one, unless they may ``differ``."""
     value = file.metadata.get(key)
     if not isinstance(value, np.ndarray):
         found: int | None = file.get(key, int)
         return found
     told = {int(n) for n in value.reshape(-1)} - {0}
-    if len(told) != 1:
+    if len(told) > 1 and not differ:
         raise UnsupportedError(f"{file.path}: layers of different {key} cannot be read")
-    return told.pop()
+    return max(told, default=None)
 
 
-def _intermediate_size(file: GGUF, name: str) -> int:
+def _intermediate_size(file: GGUF, name: str, differ: bool) -> int | list[int]:
     value = file.metadata.get(f"{name}.feed_forward_length", 0)
     if isinstance(value, np.ndarray):  # one for each layer
+        if differ:
+            return [int(n) for n in value.reshape(-1)]
         if value.size == 0 or (value != value[0]).any():
             raise UnsupportedError(f"{file.path}: layers of different {name}.feed_forward_length cannot be read")
         value = int(value[0])
@@ -139,8 +147,8 @@ def _head_sizes(file: GGUF, name: str, config: dict[str, Any]) -> None:
     rotated = file.get(f"{name}.rope.dimension_count", int, head)
     if config["model_type"] == "deepseek_v2":
         value = file.get(f"{name}.attention.value_length", int, head)
-        if "attn_kv_b" not in "".join(n for n in file.tensors if n.startswith("blk.0.")):
-            raise UnsupportedError(f"{file.path}: attention keys and values in parts (attn_k_b, attn_v_b) are not read")
+        head = file.get(f"{name}.attention.key_length_mla", int, head)
+        value = file.get(f"{name}.attention.value_length_mla", int, value)
         config |= {"qk_rope_head_dim": rotated, "qk_nope_head_dim": head - rotated, "v_head_dim": value}
         config.setdefault("q_lora_rank", None)
         return

@@ -6,29 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from MNN.errors import FormatError, UnsupportedError
+from MNN.errors import UnsupportedError
+from MNN.llm.files.gguf.gemma import OWN_GEMMA
 from MNN.llm.files.gguf.reader import GGUF
-
-
-def _gemma2(file: GGUF, config: dict[str, Any]) -> None:
-    layers = config["num_hidden_layers"]
-    config["layer_types"] = ["full_attention" if i % 2 else "sliding_attention" for i in range(layers)]
-    # the 27B alone scales queries by the hidden size and not by that of heads
-    large = layers == 46
-    config["query_pre_attn_scalar"] = (
-        config["hidden_size"] // config["num_attention_heads"] if large else config["head_dim"]
-    )
-
-
-def _gemma3(file: GGUF, config: dict[str, Any]) -> None:
-    layers = config["num_hidden_layers"]
-    config["layer_types"] = ["sliding_attention" if (i + 1) % 6 else "full_attention" for i in range(layers)]
-    large = layers == 62  # the 27B
-    config["query_pre_attn_scalar"] = (
-        config["hidden_size"] // config["num_attention_heads"] if large else config["head_dim"]
-    )
-    config.setdefault("rope_theta", 1000000.0)
-    config.setdefault("rope_local_base_freq", 10000.0)
+from MNN.llm.files.gguf.recurrent import OWN_RECURRENT, scales
 
 
 def _smollm3(file: GGUF, config: dict[str, Any]) -> None:
@@ -48,7 +29,9 @@ def _starcoder2(file: GGUF, config: dict[str, Any]) -> None:
 
 
 def _deepseek(file: GGUF, config: dict[str, Any]) -> None:
-    config["scoring_func"] = "sigmoid" if file.get("deepseek2.expert_gating_func", int, 1) == 2 else "softmax"
+    corrected = any(name.endswith("exp_probs_b.bias") for name in file.tensors)  # the first files do not say it
+    gating = file.get("deepseek2.expert_gating_func", int, 2 if corrected else 1)
+    config["scoring_func"] = "sigmoid" if gating == 2 else "softmax"
     config["norm_topk_prob"] = file.get("deepseek2.expert_weights_norm", bool, False)
     config.setdefault("topk_method", "greedy")
 
@@ -108,7 +91,7 @@ def _windows(file: GGUF, config: dict[str, Any], name: str) -> None:
         config["sliding_window"] = None
         return
     told, layers = file.metadata.get(f"{name}.attention.sliding_window_pattern"), config["num_hidden_layers"]
-    local = [bool(n) for n in told.reshape(-1)] if isinstance(told, np.ndarray) else []
+    local = [bool(n) for n in told] if isinstance(told, (list, np.ndarray)) else []
     if len(local) != layers:
         local = [(i + 1) % 4 != 0 for i in range(layers)]
     config["layer_types"] = ["sliding_attention" if one else "full_attention" for one in local]
@@ -122,27 +105,6 @@ def _olmo2(file: GGUF, config: dict[str, Any]) -> None:
     if config.get("sliding_window"):  # OLMo 3 has the same name
         config |= {"model_type": "olmo3", "architectures": ["Olmo3ForCausalLM"]}
         _windows(file, config, "olmo2")
-
-
-def _lfm2(file: GGUF, config: dict[str, Any]) -> None:
-    """Layers of convolutions are those without keys."""
-    name = file.get("general.architecture", str)
-    counts = file.metadata.get(f"{name}.attention.head_count_kv")
-    layers = config["num_hidden_layers"]
-    some = counts.reshape(-1) if isinstance(counts, np.ndarray) else np.ones(layers)
-    if len(some) != layers:
-        raise FormatError(f"{file.path}: {name}.attention.head_count_kv has {len(some)} numbers for {layers} layers")
-    config["layer_types"] = ["full_attention" if n else "conv" for n in some]
-    config["conv_L_cache"] = file.get(f"{name}.shortconv.l_cache", int, 3)
-    config["norm_eps"] = config.get("rms_norm_eps", 1e-5)
-
-
-def _granite(file: GGUF, config: dict[str, Any]) -> None:
-    names = {"embedding_scale": "embedding_multiplier", "residual_scale": "residual_multiplier"}
-    names |= {"attention.scale": "attention_multiplier", "logit_scale": "logits_scaling"}
-    for key, ours in names.items():
-        value = file.get(f"granite.{key}", float)
-        config[ours] = float(f"{value:.7g}") if value else 1.0
 
 
 def _nemotron(file: GGUF, config: dict[str, Any]) -> None:
@@ -164,6 +126,7 @@ def _glm4_moe(file: GGUF, config: dict[str, Any]) -> None:
     config["num_hidden_layers"] -= file.get("glm4moe.nextn_predict_layers", int, 0)
     config["use_qk_norm"] = "blk.0.attn_q_norm.weight" in file.tensors
     config.setdefault("partial_rotary_factor", 1.0)
+    config.setdefault("first_k_dense_replace", 0)
 
 
 def _ernie_moe(file: GGUF, config: dict[str, Any]) -> None:
@@ -174,50 +137,41 @@ def _hunyuan_moe(file: GGUF, config: dict[str, Any]) -> None:
     config["moe_topk"] = config.pop("num_experts_per_tok", 1)
 
 
-def _lfm2_moe(file: GGUF, config: dict[str, Any]) -> None:
-    _lfm2(file, config)
-    config["num_dense_layers"] = config.pop("first_k_dense_replace", 0)
-    config["use_expert_bias"] = any(name.endswith("exp_probs_b.bias") for name in file.tensors)
-    config["norm_topk_prob"] = True
+def _exaone_moe(file: GGUF, config: dict[str, Any]) -> None:
+    """Layers that guess further tokens stand behind the others."""
+    config["num_hidden_layers"] -= file.get("exaone-moe.nextn_predict_layers", int, 0)
+    _windows(file, config, "exaone-moe")
 
 
-_STATES = {"conv_kernel": "conv_kernel", "state_size": "state_size", "time_step_rank": "time_step_rank"}
+def _falcon(file: GGUF, config: dict[str, Any]) -> None:
+    _epsilon(file, config)
+    groups, two = config["num_key_value_heads"], "blk.0.attn_norm_2.weight" in file.tensors
+    config |= {"new_decoder_architecture": two or groups > 1, "num_kv_heads": groups, "multi_query": True}
+    config |= {"parallel_attn": True, "alibi": False, "num_ln_in_parallel_attn": 2 if two else 1}
 
 
-def _mamba(file: GGUF, config: dict[str, Any]) -> None:
-    name = file.get("general.architecture", str)
-    told = {ours: file.get(f"{name}.ssm.{key}", int) for key, ours in {**_STATES, "inner_size": "inner_size"}.items()}
-    lacking = next((key for key, value in told.items() if not value or value < 1), None)
-    if lacking:
-        raise FormatError(f"{file.path}: {name}.ssm.{lacking} is {told[lacking]!r}; expected is a number above 0")
-    config |= told | {"layer_norm_epsilon": config.get("rms_norm_eps", 1e-5), "intermediate_size": told["inner_size"]}
-    if name == "mamba2":  # the rank is what says how many heads there are
-        heads = config.pop("time_step_rank")
-        groups = file.get(f"{name}.ssm.group_count", int) or 1
-        config |= {"num_heads": heads, "head_dim": config["inner_size"] // heads, "n_groups": groups}
-    elif file.get(f"{name}.ssm.dt_b_c_rms", bool):
-        epsilon = config["layer_norm_epsilon"]
-        config |= {"model_type": "falcon_mamba", "architectures": ["FalconMambaForCausalLM"], "mixer_rms_eps": epsilon}
+def _bigcode(file: GGUF, config: dict[str, Any]) -> None:
+    _epsilon(file, config)
+    config["multi_query"] = config["num_key_value_heads"] == 1
 
 
-RECURRENT = ("mamba", "mamba2")
-"""Those without attention."""
 OWN = {
-    "mamba": _mamba,
-    "mamba2": _mamba,
-    "granite": _granite,
+    **OWN_GEMMA,
+    **OWN_RECURRENT,
+    "granite": scales,
+    "granitemoeshared": scales,
+    "phimoe": _phi3,
+    "exaone_moe": _exaone_moe,
+    "falcon": _falcon,
+    "gpt_bigcode": _bigcode,
     "nemotron": _nemotron,
     "stablelm": _stablelm,
     "olmo": _olmo,
     "glm4_moe": _glm4_moe,
     "ernie4_5_moe": _ernie_moe,
     "hunyuan_v1_moe": _hunyuan_moe,
-    "lfm2_moe": _lfm2_moe,
     "exaone4": _exaone4,
     "olmo2": _olmo2,
-    "lfm2": _lfm2,
-    "gemma2": _gemma2,
-    "gemma3_text": _gemma3,
     "smollm3": _smollm3,
     "minicpm": _minicpm,
     "starcoder2": _starcoder2,

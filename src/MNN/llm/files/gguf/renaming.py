@@ -8,34 +8,29 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import FormatError
-from MNN.llm.files.gguf.architectures import Architecture
 from MNN.llm.files.gguf.config import architecture_of, config_of
+from MNN.llm.files.gguf.made import LogarithmTensor, completed
+from MNN.llm.files.gguf.naming import Architecture
 from MNN.llm.files.gguf.reader import GGUF
-from MNN.llm.files.tensors import Array, Rows, WeightTensor
+from MNN.llm.files.tensors import WeightTensor
 
-_NAME = re.compile(r"(?:blk\.(?P<block>\d{1,6})\.)?(?P<module>(?:shortconv\.)?[a-z0-9_]+)\.(?P<kind>weight|bias)")
+_NAME = re.compile(r"(?:blk\.(?P<block>\d{1,6})\.)?(?P<module>(?:shortconv\.)?[a-z0-9_]+)\.(?P<kind>weight|bias|scale)")
 _PARAMETER = re.compile(r"blk\.(?P<block>\d{1,6})\.(?P<module>ssm_[ad])")
+_NORM = re.compile(r"blk\.(?P<block>\d{1,6})\.(?P<module>ffn_norm)(?P<kind>)")  # as Falcon-H1's files have it
 _NOT_WEIGHTS = {"rope_freqs", "rope_factors_long", "rope_factors_short", "attn_rot_embd"}
 """Tensors that the config has taken up."""
 
-_LAYER, _GUESSING = re.compile(r"blk\.(\d{1,6})\."), ("glm4_moe",)
+_LAYER, _GUESSING = (
+    re.compile(r"blk\.(\d{1,6})\."),
+    ("glm4_moe", "exaone_moe", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"),
+)
 """Families whose last layers guess tokens beyond the next one; they are not read."""
-_PARAMETERS = ("e_score_correction", "feed_forward.expert", "mixer.dt")
+_PARAMETERS = ("e_score_correction", "feed_forward.expert", "mixer.dt", "mamba.dt", "linear_attn.dt")
 """What is no module in Hugging Face's checkpoints, but a parameter whose name ends in ``_bias``."""
-
-
-class LogarithmTensor(WeightTensor):
-    """The logarithm of minus another tensor, in float32."""
-
-    def __init__(self, base: WeightTensor) -> None:
-        self.shape, self.dtype, self.format, self._base = base.shape, np.dtype(np.float32), base.format, base
-
-    def numpy(self) -> Array:
-        with np.errstate(all="ignore"):  # a file may hold any number
-            return np.asarray(np.log(-self._base.float32()))
-
-    def take(self, rows: Rows, shape: tuple[int, ...]) -> LogarithmTensor:
-        return LogarithmTensor(self._base.take(rows, shape))
+_BARE = ("layer_scalar", "altup.correct_output_scale", "router.scale", "router.per_expert_scale")
+"""Parameters behind whose names nothing stands."""
+_HEADS = ("num_heads", "mamba_n_heads", "linear_num_value_heads", "mamba_num_heads")
+"""Configurations of models whose rates are of heads."""
 
 
 def renamed(file: GGUF) -> dict[str, WeightTensor]:
@@ -44,13 +39,14 @@ def renamed(file: GGUF) -> dict[str, WeightTensor]:
     config = config_of(file)
     tensors: dict[str, WeightTensor] = {}
     for name, tensor in file.tensors.items():
-        match = _NAME.fullmatch(name) or _PARAMETER.fullmatch(name)
+        match = _NAME.fullmatch(name) or _PARAMETER.fullmatch(name) or _NORM.fullmatch(name)
         if match and match["module"] in _NOT_WEIGHTS:
             continue
         behind = _LAYER.match(name)
         if behind and int(behind[1]) >= config["num_hidden_layers"] and config.get("model_type") in _GUESSING:
             continue
-        modules = _modules(architecture, match["module"]) if match else ()
+        scaled = bool(match) and name.endswith(".scale")
+        modules = _modules(architecture, match["module"] + ".scale" * scaled) if match else ()
         if not match or not modules:
             raise FormatError(f"{file.path}: {config['model_type']} has no tensor {name!r}")
         prefix = "" if match["block"] is None else f"{architecture.layers}{int(match['block'])}."
@@ -61,10 +57,11 @@ def renamed(file: GGUF) -> dict[str, WeightTensor]:
             if kind is None:
                 tensors[f"{prefix}{module}"] = _parameter(part, match["module"], config)
                 continue
-            done = _as_trained(part, match["module"], kind, architecture, config, f"{file.path}, tensor {name!r}")
+            done = _as_trained(part, match["module"], kind or "weight", architecture, config, where)
             joint = "_" if module.endswith(_PARAMETERS) else "."
-            tensors[f"{prefix}{module}{joint}{kind}"] = done
-    return tensors
+            suffix = "" if module.endswith(_BARE) else f"{joint}{kind or 'weight'}"
+            tensors[f"{prefix}{module}{suffix}"] = done
+    return completed(tensors, file, config)
 
 
 def _modules(architecture: Architecture, name: str) -> tuple[str, ...]:
@@ -102,7 +99,7 @@ def _parts(
 
 def _parameter(tensor: WeightTensor, name: str, config: dict[str, Any]) -> WeightTensor:
     """Rates of states, of which files have minus the exponential; what is skipped stays. Heads have one each."""
-    if "num_heads" in config:
+    if any(key in config for key in _HEADS):
         tensor = tensor.take(slice(None), (tensor.size,))
     return LogarithmTensor(tensor) if name == "ssm_a" else tensor
 
@@ -118,6 +115,6 @@ def _as_trained(
             raise FormatError(f"{where}: {rows} rows are not those of {heads} heads")
         order = np.arange(rows).reshape(heads, rows // heads // 2, 2).swapaxes(1, 2).reshape(-1)
         return tensor.take(order, tensor.shape)
-    if architecture.norm_shift and name.endswith("norm") and kind == "weight":
+    if architecture.norm_shift and name.endswith("norm") and name != "ssm_norm" and kind == "weight":
         return tensor.plus(architecture.norm_shift)
     return tensor

@@ -135,5 +135,7 @@ def _experts(config: Config, net: Layers, x: Value, at: str) -> Value:
     weights, index = choose(net, given, f"{at}.router.proj", routing)
     weights = net.multiply(weights, net.gather(net.vector(f"{at}.router.per_expert_scale"), index))
     names = Experts(f"{at}.experts.down_proj", both=f"{at}.experts.gate_up_proj")
+    if names.both not in net.weights:  # GGUF
+        names = Experts(f"{at}.experts.{{}}.down_proj.weight", both=f"{at}.experts.{{}}.gate_up_proj.weight")
     y = net.rms_norm(x, f"{at}.pre_feedforward_layernorm_2", config.epsilon)
     return mixed(net, y, weights, index, routing.count, names, config.activation)

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
-from MNN.ir.graph import Graph
-from MNN.llm.models.blocks import attend, head
+from MNN.ir.graph import Graph, Value
+from MNN.llm.models.blocks import attend, gated_of, head
 from MNN.llm.models.config import Config
 from MNN.llm.models.experts import Experts, Routing, mixture
 from MNN.llm.models.families import family
@@ -46,18 +46,22 @@ def _scaled(config: Config, net: Layers, scales: _Scales) -> Graph:
         x = net.add(x, net.multiply(attend(net, y, f"{at}.self_attn", heads, i, angles), scales.residual))
         y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
         if config.family.startswith("granitemoe"):
-            moe = f"{at}.block_sparse_moe"
-            names = Experts(f"{moe}.output_linear.weight", both=f"{moe}.input_linear.weight")
-            routing = Routing.of(config, normal=True)
-            routed = mixture(net, y, f"{moe}.router.layer", routing, names, config.activation)
-            shared = f"{at}.shared_mlp"
-            if f"{shared}.input_linear.weight" in net.weights:
-                inner = net.height(f"{shared}.input_linear.weight") // 2
-                y = net.gate(net.linear(y, f"{shared}.input_linear"), inner, config.activation)
-                routed = net.add(routed, net.linear(y, f"{shared}.output_linear"))
-            y = routed
+            y = granite_mixture(config, net, y, at)
         else:
             mlp = f"{at}.mlp"
             y = net.gated(y, f"{mlp}.gate_proj", f"{mlp}.up_proj", f"{mlp}.down_proj", config.activation)
         x = net.add(x, net.multiply(y, scales.residual))
     return head(config, net, net.rms_norm(net.picked(x), "model.norm", config.epsilon), scale=scales.logits)
+
+
+def granite_mixture(config: Config, net: Layers, y: Value, at: str) -> Value:
+    """Experts of the layer ``at``, and what all tokens share, where there is such."""
+    moe, shared = f"{at}.block_sparse_moe", f"{at}.shared_mlp"
+    names = Experts(f"{moe}.output_linear.weight", both=f"{moe}.input_linear.weight")
+    if names.down not in net.weights:  # GGUF
+        names = Experts(*(f"{moe}.experts.{{}}.{part}.weight" for part in ("w2", "w1", "w3")))
+    routing = Routing.of(config, normal=True)
+    routed = mixture(net, y, f"{moe}.router.layer", routing, names, config.activation)
+    if f"{shared}.output_linear.weight" not in net.weights:
+        return routed
+    return net.add(routed, gated_of(net, y, shared, config.activation))

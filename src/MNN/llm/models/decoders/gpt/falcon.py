@@ -41,7 +41,8 @@ def falcon(config: Config, net: Layers) -> Graph:
         q, k, v = apart(net, grouped(net, y, f"{at}.self_attention.query_key_value", heads), heads, angles)
         after = net.add(x, net.linear(net.attention(q, k, v, heads, i), f"{at}.self_attention.dense"))
         if two:
-            y = net.layer_norm(x, f"{at}.ln_mlp", epsilon)
+            own = f"{at}.ln_mlp"
+            y = net.layer_norm(x, own if f"{own}.weight" in net.weights else f"{at}.input_layernorm", epsilon)
         elif not newer and not beside:
             y = net.layer_norm(after, f"{at}.post_attention_layernorm", epsilon)
         y = net.activation(config.activation, net.linear(y, f"{at}.mlp.dense_h_to_4h"))

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from MNN.errors import FormatError
 from MNN.ir.graph import Graph, Value
-from MNN.llm.models.blocks import attend, head
+from MNN.llm.models.blocks import attend, gated_of, head
 from MNN.llm.models.config import Config
-from MNN.llm.models.experts import Experts, Routing, mixture
+from MNN.llm.models.decoders.dense.minicpm import granite_mixture
 from MNN.llm.models.families import KEYS, family, keeps
 from MNN.llm.models.layers import Layers
 from MNN.llm.models.mamba import Mamba, mamba2
@@ -56,12 +56,6 @@ def granite_hybrid(config: Config, net: Layers) -> Graph:
 
 
 def _feed_forward(config: Config, net: Layers, y: Value, at: str) -> Value:
-    shared, moe = f"{at}.shared_mlp", f"{at}.block_sparse_moe"
-    inner = net.height(f"{shared}.input_linear.weight") // 2
-    hidden = net.gate(net.linear(y, f"{shared}.input_linear"), inner, config.activation)
-    everyone = net.linear(hidden, f"{shared}.output_linear")
-    if not config.number("num_local_experts", 0):
-        return everyone
-    names = Experts(down=f"{moe}.output_linear.weight", both=f"{moe}.input_linear.weight")
-    routing = Routing.of(config, normal=True)
-    return net.add(mixture(net, y, f"{moe}.router.layer", routing, names, config.activation), everyone)
+    if config.number("num_local_experts", 0):
+        return granite_mixture(config, net, y, at)
+    return gated_of(net, y, f"{at}.shared_mlp", config.activation)

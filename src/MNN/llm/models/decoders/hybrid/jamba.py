@@ -22,9 +22,17 @@ def _every(config: Config, kind: str, period: int, offset: int) -> list[bool]:
     return [i % max(period, 1) == offset for i in range(config.layers)]
 
 
+def _attention(config: Config) -> list[bool]:
+    """Which layers are of attention, where they are not listed."""
+    told = config.get("layers_block_type")
+    if isinstance(told, Sequence) and len(told) >= config.layers:
+        return [kind == "attention" for kind in told[: config.layers]]
+    return _every(config, "attn_layer", 8, 4)
+
+
 @keeps("jamba")
 def _states(config: Config) -> Sequence[Sequence[str]]:
-    return [(KEYS,) if full else (CONVOLUTION, MATRIX) for full in _every(config, "attn_layer", 8, 4)]
+    return [(KEYS,) if full else (CONVOLUTION, MATRIX) for full in _attention(config)]
 
 
 @family("jamba")
@@ -34,15 +42,14 @@ def jamba(config: Config, net: Layers) -> Graph:
     names = ("dt_layernorm", "b_layernorm", "c_layernorm")
     form = Mamba1(inner, int(config.number("mamba_d_state", 16)), rank, config.epsilon, names, config.activation)
     routing = Routing.of(config, normal=False) if config.number("num_experts", 16) > 1 else None
-    mixed = _every(config, "expert_layer", 2, 1)
     x = net.embed("model.embed_tokens.weight")
-    for i, full in enumerate(_every(config, "attn_layer", 8, 4)):
+    for i, full in enumerate(_attention(config)):
         at, mlp = f"model.layers.{i}", f"model.layers.{i}.feed_forward"
         y = net.rms_norm(x, f"{at}.input_layernorm", config.epsilon)
         y = attend(net, y, f"{at}.self_attn", heads, i, None) if full else mamba1(net, y, f"{at}.mamba", i, form)
         x = net.add(x, y)
         y = net.rms_norm(x, f"{at}.pre_ff_layernorm", config.epsilon)
-        if routing is not None and mixed[i]:
+        if routing is not None and f"{mlp}.router.weight" in net.weights:
             y = mixture(net, y, f"{mlp}.router", routing, usual(f"{mlp}.experts"), config.activation)
         else:
             y = net.gated(y, f"{mlp}.gate_proj", f"{mlp}.up_proj", f"{mlp}.down_proj", config.activation)

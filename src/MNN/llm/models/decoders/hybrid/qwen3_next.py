@@ -87,9 +87,11 @@ def _delta(config: Config, net: Layers, y: Value, at: str, layer: int) -> Value:
     sizes = [size, size, each * value_size, each * value_size]
     if f"{at}.in_proj_qkvz.weight" in net.weights:
         both = _reordered(net, y, f"{at}.in_proj_qkvz", _side_by_side(groups, sizes))
-        shares = _reordered(net, y, f"{at}.in_proj_ba", _side_by_side(groups, [each, each]))
     else:
         both = net.linear(y, f"{at}.in_proj_qkv", f"{at}.in_proj_z")
+    if f"{at}.in_proj_ba.weight" in net.weights:
+        shares = _reordered(net, y, f"{at}.in_proj_ba", _side_by_side(groups, [each, each]))
+    else:
         shares = net.linear(y, f"{at}.in_proj_b", f"{at}.in_proj_a")
     mixed, gate = net.split(both, [2 * keys + values, values])
     share, rate = net.split(shares, [heads, heads])
@@ -98,6 +100,8 @@ def _delta(config: Config, net: Layers, y: Value, at: str, layer: int) -> Value:
     q, k = (_unit(net, net.reshape(t, 0, 0, groups, size), size) for t in (q, k))
     rate = softplus(net, net.add(rate, net.vector(f"{at}.dt_bias")))
     decay = net.unary("EXP", net.multiply(rate, net.const(-np.exp(net.weight(f"{at}.A_log")))))
+    if config.flag("linear_heads_in_turns"):  # GGUF: one head of values of each head of keys, then the next ones
+        q, k = (net.concat([t] * each, 2) for t in (q, k))
     v = net.reshape(v, 0, 0, heads, value_size)
     q = net.multiply(q, size**-0.5)
     out = summed_up(net, q, k, v, decay, layer, (heads, size, value_size), net.op("Sigmoid", share))

@@ -1,0 +1,107 @@
+"""GGUF files as llama.cpp's converter writes them are what the checkpoints are that it read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from MNN.errors import FormatError
+from MNN.llm.engine.opening import Opened, open_model
+from MNN.llm.files import open_weights
+from MNN.llm.models.families import build
+from MNN.runtime.config import Config
+from tests.llm import cases
+from tests.llm.check import Arrays, decoder_of
+from tests.llm.files.converted import CASES, case, recorded, told_of, written
+from tests.llm.files.modules import modules
+from tests.llm.files.test_gguf import RECORDED as KNOWN
+from tests.llm.files.writing import gguf
+from tests.llm.test_families import COUNT, RECORDED, expected
+
+FILES = recorded()
+TURNED = ("q_proj.weight", "k_proj.weight", "q_proj.bias", "k_proj.bias")
+"""Rows that the converter puts in another order where no positions tell them apart."""
+HIGH = Config(precision="high", cache=False)
+
+
+def _file(family: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The metadata and tensors of a family's file."""
+    told = FILES[family]
+    kind, theirs = told["architecture"], KNOWN["names"][told["architecture"]]
+    names = {module: theirs[module] or own for own, module in modules(kind).items()}
+    metadata = {key: _of_kind(value) for key, value in told["metadata"].items()}
+    return {"general.architecture": kind} | metadata, written(case(family, RECORDED), names)
+
+
+def _of_kind(value: Any) -> Any:
+    """Lists of numbers as arrays."""
+    if not isinstance(value, list) or isinstance(value[0], bool):
+        return value
+    return np.array(value, "f4" if isinstance(value[0], float) else "i4")
+
+
+RUN = {"qwen3_5_text", "nemotron_h", "gemma4_text", "deepseek_v3", "falcon", "falcon_h1"}
+RUN |= set(CASES) if COUNT > 1 else set()
+"""Families whose files are run; of others, the network is built of what the file has, and weights are compared."""
+
+
+@pytest.mark.parametrize("family", CASES)
+def test_like_the_checkpoint(tmp_path: Path, family: str) -> None:
+    """The tensors are those of the converter's own file, number by number; the logits those that transformers has, or
+    this engine where the checkpoint was changed to what files can say."""
+    metadata, tensors = _file(family)
+    found = {name: [list(array.shape), told_of(name, array)] for name, array in tensors.items()}
+    assert found == FILES[family]["tensors"]
+    file = tmp_path / "small.gguf"
+    file.write_bytes(gguf(metadata, tensors))
+    opened, notes = open_model(file), case(family, RECORDED)
+    assert isinstance(opened, Opened)
+    checkpoint = Arrays(cases.weights(notes["shapes"], notes["seed"]))
+    if family not in RUN:
+        build(opened.config, opened.weights())
+        held = open_weights(file)
+        same = [name for name in held if name in checkpoint and not name.endswith(TURNED)]
+        for name in same:
+            np.testing.assert_allclose(held[name].float32().reshape(-1), checkpoint[name].reshape(-1), 1e-5, 1e-6)
+        assert len(same) >= 10
+        return
+    decoder = opened.decoder(HIGH, max_length=64, kv_bits=32)
+    logits = decoder.feed(decoder.text(), notes["prompt"], every=True)
+    if not CASES[family]:
+        wanted = expected(notes).logits
+    else:
+        folder = decoder_of(notes["config"], checkpoint, HIGH, max_length=64)
+        wanted = folder.feed(folder.text(), notes["prompt"], every=True)
+    assert np.abs(logits - wanted).max() <= 1e-4 * np.abs(wanted).max()
+
+
+def _changed(family: str, metadata: dict[str, Any], tensors: dict[str, np.ndarray]) -> bytes:
+    known, made = _file(family)
+    kept = {name: value for name, value in (known | metadata).items() if value is not None}
+    return gguf(kept, {name: array for name, array in (made | tensors).items() if array.size})
+
+
+@pytest.mark.parametrize(
+    ("family", "metadata", "tensors", "message"),
+    [
+        ("apertus", {"xielu.beta": None}, {}, "xielu.beta is None; expected is a number for each layer"),
+        ("apertus", {"xielu.eps": np.ones(3, "f4")}, {}, "xielu.eps is .* a number for each layer"),
+        ("deepseek_v3", {}, {"blk.0.attn_v_b.weight": np.zeros((5, 10, 12), "f4")}, "of layer 0 do not fit"),
+        ("deepseek_v3", {}, {"blk.1.attn_k_b.weight": np.zeros(0, "f4")}, r"of layer 1 have the shapes \[\[6, 10, 12"),
+        ("gemma3n_text", {"gemma3n.attention.sliding_window_pattern": [True]}, {}, "has 1 entries for 5 layers"),
+        ("gemma3n_text", {"gemma3n.activation_sparsity_scale": np.ones(2, "f4")}, {}, "no number for each layer"),
+        ("gemma4_text", {"gemma4.attention.head_count_kv": np.arange(1, 6, dtype="i4")}, {}, "layers of one kind have"),
+        ("jamba", {"jamba.ssm.inner_size": 0}, {}, "ssm.inner_size is 0; expected is a number above 0"),
+        ("qwen3_next", {"qwen3next.ssm.time_step_rank": None}, {}, "time_step_rank is None; expected"),
+    ],
+)
+def test_what_does_not_fit(
+    tmp_path: Path, family: str, metadata: dict[str, Any], tensors: dict[str, np.ndarray], message: str
+) -> None:
+    file = tmp_path / "small.gguf"
+    file.write_bytes(_changed(family, metadata, tensors))
+    with pytest.raises(FormatError, match=message):
+        open_weights(file)
