@@ -8,6 +8,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from benchmarks.keras_dense import DENSE
+
 _LAYERS = keras.layers
 _LITE0_STAGES = (
     (3, 1, 1, 16, 1),
@@ -122,6 +124,7 @@ MODELS: dict[str, Callable[[], keras.Model]] = {
     "lstm": lambda: _recurrent(_LAYERS.LSTM),
     "gru": lambda: _recurrent(_LAYERS.GRU),
     "keyword_spotter": keyword_spotter,
+    **DENSE,
 }
 
 

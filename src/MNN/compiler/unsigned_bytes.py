@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from MNN.backends.base.backend import Backend
+from MNN.compiler.exact_words import with_exact_words
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ops.core.base import traits
@@ -19,16 +21,20 @@ _MOVED_BY = 128
 
 
 class PlannedGraph:
-    """A graph as it is planned, with unsigned bytes where a back end prefers them. Changed when it is first needed."""
+    """A graph as it is planned, with unsigned bytes and products of 16-bit integers where a back end prefers them
+    (None: nothing is changed). Changed when it is first needed."""
 
-    def __init__(self, graph: Graph, unsigned: bool) -> None:
+    def __init__(self, graph: Graph, backend: Backend | None) -> None:
         self._given = graph
-        self._changed = None if unsigned else (graph, frozenset[Value]())
+        self._unsigned = backend is not None and backend.prefers_unsigned()
+        self._words = backend is not None and backend.multiplies_words()
+        self._changed = None if self._unsigned or self._words else (graph, frozenset[Value]())
 
     def graph(self, fetch: Sequence[Value]) -> Graph:
         """The graph to plan for these values, which are in it."""
         if self._changed is None:
-            self._changed = with_unsigned_bytes(self._given)
+            given = with_exact_words(self._given) if self._words else self._given
+            self._changed = with_unsigned_bytes(given) if self._unsigned else (given, frozenset[Value]())
         graph, gone = self._changed
         return graph if gone.isdisjoint(fetch) else self._given
 

@@ -144,7 +144,7 @@ class ArgReduce(Prim):
 class MatMul(Prim):
     """``[..., M, K] x [..., K, N] -> [..., M, N]``; equal ranks, batch dimensions broadcast.
 
-    The output's dtype is the accumulator's: the inputs' own, or i32 for 8-bit integers.
+    The output's dtype is the accumulator's: the inputs' own, or i32 for 8-bit integers, and for 16-bit ones by these.
     """
 
 

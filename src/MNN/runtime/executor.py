@@ -145,7 +145,7 @@ class Executor:
         self._clock = clock or Clock(config.time_limit)
         self.machines = machines or Machines(config)
         """What it runs on, with packed weights and tables: to share with other executors of the same graph."""
-        self._planned = PlannedGraph(graph, self.backend.prefers_unsigned() and not config.reference)
+        self._planned = PlannedGraph(graph, None if config.reference else self.backend)
         choices = known_choices(config) if tuned is None else tuned
         self._threads = self.backend.usable_threads(config.threads)
         self._options = Options(self._threads, config.precision, choices, tuning)

@@ -142,6 +142,10 @@ class Backend(abc.ABC):
         """Whether products take unsigned bytes on their left with less work than signed ones."""
         return False
 
+    def multiplies_words(self) -> bool:
+        """Whether products of 16-bit integers by constant bytes take less time than those of f32."""
+        return False
+
     @abc.abstractmethod
     def cost(self, prim: Prim) -> float | None:
         """About how many seconds a primitive takes; None where this back end cannot do it."""

@@ -62,6 +62,12 @@ class CpuBackend(Backend):
         target = self.library.target
         return bool(moved(target, DType.I8)) and not moved(target, DType.U8)
 
+    def multiplies_words(self) -> bool:
+        from MNN.backends.cpu.targets.instructions import capability as can
+
+        target = self.library.target
+        return target.can(can.PAIRS_I16) and not target.can(can.TILE_DOT_BF16)
+
     def cost(self, prim: Prim) -> float | None:
         """By the roofline: arithmetic at its peak, or bytes from memory."""
         from MNN.compiler.work import work

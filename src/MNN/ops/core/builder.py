@@ -308,7 +308,7 @@ class Builder:
         if x.shape[-1] != y.shape[-2]:
             raise ShapeError(f"{self.where}: cannot multiply {list(x.shape)} by {list(y.shape)}: inner sizes differ")
         batch = broadcast(x.shape[:-2], y.shape[:-2], where=self.where)
-        narrow = x.dtype in (DType.I8, DType.U8)
+        narrow = x.dtype in (DType.I8, DType.U8) or (x.dtype is DType.I16 and y.dtype is DType.I8)
         if not narrow and x.dtype is not y.dtype:
             raise ShapeError(f"{self.where}: cannot multiply {x.dtype.value} by {y.dtype.value}")
         dtype = DType.I32 if narrow else x.dtype
@@ -322,7 +322,7 @@ class Builder:
         if w.rank != x.rank or w.shape[1] * groups != x.shape[1] or groups < 1 or w.shape[0] % groups:
             shapes = f"input {list(x.shape)} does not fit weights {list(w.shape)}"
             raise ShapeError(f"{self.where}: {shapes} with {plural(groups, 'group')}")
-        narrow = (DType.I8, DType.U8)
+        narrow = (DType.I8, DType.U8, *([DType.I16] if w.dtype is DType.I8 else []))
         if x.dtype is not w.dtype and not (x.dtype in narrow and w.dtype in (*narrow, DType.I16)):
             raise ShapeError(f"{self.where}: cannot convolve {x.dtype.value} with weights of {w.dtype.value}")
         if any(map(maybe_nonzero, pads)):

@@ -14,7 +14,14 @@ from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import along, operand, optional
 from MNN.ops.inference import infer, symbolic_shape_check, windows
 from MNN.ops.linear.convolution import Convolution, fits_convolution, resolve_pads
-from MNN.ops.quantized.quantization import centred, in_bytes, output_factor, product_operands, requantize
+from MNN.ops.quantized.quantization import (
+    centred,
+    centred_floats,
+    in_bytes,
+    output_factor,
+    product_operands,
+    requantize,
+)
 
 
 def quantized_attributes(attrs: Mapping[str, Any]) -> dict[str, object]:
@@ -45,20 +52,14 @@ class QuantizedConvolution(Operator):
     """What convolutions of integers have in common; their borders hold what stands for zero."""
 
     in_mnn = False
-    attributes = {"strides": None, "dilations": None, "pads": None, "padMode": "CAFFE", "group": 1}
+    attributes = {"strides": None, "dilations": None, "pads": None, "padMode": "CAFFE", "group": 1, "exact": False}
 
     def total(
         self, b: Builder, node: Node, x: Tensor, w: Tensor, xz: Tensor | None, wz: Tensor | None, bias: Tensor | None
     ) -> Tensor:
         """The convolution of ``x - xz`` with ``w - wz`` in i32, plus ``bias``; borders hold ``xz``."""
         spatial = x.rank - 2
-        if spatial < 1 or w.rank != x.rank:
-            raise ShapeError(f"{b.where}: input {list(x.shape)} does not fit weights {list(w.shape)}")
-        strides = self.ints_attr(node, "strides") or (1,) * spatial
-        dilations = self.ints_attr(node, "dilations") or (1,) * spatial
-        spans = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
-        explicit = self.ints_attr(node, "pads") or (0,) * (2 * spatial)
-        pads = resolve_pads(b, self.str_attr(node, "padMode"), explicit, x.shape[2:], spans, strides)
+        strides, dilations, pads = self._window(b, node, x, w)
         padded, zero = _bordered(b, x, xz, (0, 0, *pads[:spatial]), (0, 0, *pads[spatial:]))
         group, w_zero = self.int_attr(node, "group"), None if wz is None else along(b, wz, 0, w.rank)
         whole = centred(b, w, w_zero)
@@ -79,6 +80,30 @@ class QuantizedConvolution(Operator):
             else:
                 out = b.map(lambda s, a, t, z: s("sub", a, s("mul", t, z)), out, sums, zero)
         return out if plus is None else b.op("add", out, plus)
+
+    def total_of_words(
+        self, b: Builder, node: Node, x: Tensor, w: Tensor, xz: Tensor, wz: Tensor, bias: Tensor | None
+    ) -> Tensor:
+        """The same of 16-bit integers ``x``: in i32 where that is known to be exact, else in f32."""
+        strides, dilations, pads = self._window(b, node, x, w)
+        if not self.bool_attr(node, "exact"):
+            x, w = centred_floats(b, x, b.reshape(xz, ())), centred_floats(b, w, along(b, wz, 0, w.rank))
+        out = b.conv(x, w, strides, dilations, self.int_attr(node, "group"), pads)
+        return out if bias is None else b.op("add", out, along(b, b.cast(bias, out.dtype), 1, w.rank))
+
+    def _window(
+        self, b: Builder, node: Node, x: Tensor, w: Tensor
+    ) -> tuple[tuple[int, ...], tuple[int, ...], Sequence[int]]:
+        """Strides, dilations and borders."""
+        spatial = x.rank - 2
+        if spatial < 1 or w.rank != x.rank:
+            raise ShapeError(f"{b.where}: input {list(x.shape)} does not fit weights {list(w.shape)}")
+        strides = self.ints_attr(node, "strides") or (1,) * spatial
+        dilations = self.ints_attr(node, "dilations") or (1,) * spatial
+        spans = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
+        explicit = self.ints_attr(node, "pads") or (0,) * (2 * spatial)
+        pads = resolve_pads(b, self.str_attr(node, "padMode"), explicit, x.shape[2:], spans, strides)
+        return strides, dilations, pads
 
 
 def _bordered(
@@ -124,13 +149,18 @@ class ConvInteger(QuantizedConvolution):
 
 @register("QLinearConv")
 class QLinearConv(QuantizedConvolution):
-    """Quantised convolution; inputs ``x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias?`` (i32)."""
+    """Quantised convolution; inputs ``x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias?`` (i32).
+
+    ``x`` may be of 16 bits. Its products with weights of 8 bits are summed in f32, or with ``exact``, which says that
+    zero points are zero and that no sum leaves 32 bits, as integers (:mod:`MNN.compiler.exact_words`).
+    """
 
     zero_points, result_zero_point = {0: 2, 3: 5}, 7
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x, xs, xz, w, ws, wz, os, oz = (operand(b, inputs, i) for i in range(8))
-        total = self.total(b, node, x, w, xz, wz, optional(inputs, 8))
+        form = self.total_of_words if x.dtype is DType.I16 else self.total
+        total = form(b, node, x, w, xz, wz, optional(inputs, 8))
         factor = output_factor(b, xs, along(b, ws, 1, total.rank), os)
         return [requantize(b, total, factor, b.reshape(oz, ()))]
 

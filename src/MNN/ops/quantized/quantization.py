@@ -223,6 +223,12 @@ def in_bytes(b: Builder, w: Tensor, zero: Tensor | None, x: Tensor, others: Sequ
     return b.const((w.const.astype(np.int32) - middle).astype(np.int8), DType.I8), middle
 
 
+def centred_floats(b: Builder, t: Tensor, zero: Tensor | None) -> Tensor:
+    """``t - zero`` in f32: what 16-bit integers are multiplied as where their sums may not fit in 32 bits."""
+    whole = t if zero is None or (zero.const is not None and not zero.const.any()) else centred(b, t, zero)
+    return b.cast(whole, DType.F32)
+
+
 def product_operands(b: Builder, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Both 8 bits wide (constants 16), or both i32."""
     if x.dtype is DType.I32 or y.dtype is DType.I32:
@@ -308,15 +314,25 @@ class MatMulInteger(Operator):
 
 @register("QLinearMatMul")
 class QLinearMatMul(Operator):
-    """Quantised matrix product; inputs ``a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero, bias?`` (i32)."""
+    """Quantised matrix product; inputs ``a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero, bias?`` (i32).
+
+    ``a`` may be of 16 bits, as in :class:`~MNN.ops.quantized.convolution.QLinearConv`.
+    """
 
     in_mnn = False
+    attributes = {"exact": False}
     zero_points, result_zero_point = {0: 2, 3: 5}, 7
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x, xs, xz, y, ys, yz, os, oz = (operand(b, inputs, i) for i in range(8))
-        total, bias = integer_matmul(b, x, y, xz, yz), optional(inputs, 8)
-        total = total if bias is None else b.op("add", total, b.cast(bias, DType.I32))
+        if x.dtype is DType.I16:
+            exact = self.bool_attr(node, "exact")
+            sides = (x, y) if exact else (centred_floats(b, x, xz), centred_floats(b, y, yz))
+            total = b.matmul(*sides)
+        else:
+            total = integer_matmul(b, x, y, xz, yz)
+        bias = optional(inputs, 8)
+        total = total if bias is None else b.op("add", total, b.cast(bias, total.dtype))
         if xs.rank == 1 and xs.shape[0] > 1:
             xs = b.reshape(xs, (xs.shape[0], 1))
         return [requantize(b, total, output_factor(b, xs, ys, os), oz)]

@@ -13,13 +13,13 @@ from MNN.ops.core.operands import along, operand, optional, require_rank
 from MNN.ops.inference import infer, symbolic_shape_check
 from MNN.ops.linear.convolution import infer_transposed, transposed_sizes
 from MNN.ops.linear.transposed import Spread, transposed_convolution
-from MNN.ops.quantized.quantization import centred, output_factor, product_operands, requantize
+from MNN.ops.quantized.quantization import centred, centred_floats, output_factor, product_operands, requantize
 
 
 @register("QLinearConvTranspose")
 class QLinearConvTranspose(Operator):
     """Transposed convolution of 8-bit integers: inputs ``x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero,
-    bias?`` (i32) as QLinearConv has them, with weights ``[C, O/group, kernel...]``.
+    bias?`` (i32) as QLinearConv has them, with weights ``[C, O/group, kernel...]``. ``x`` may be of 16 bits.
 
     No format has it: passes make it of a transposed convolution between dequantised and quantised tensors.
     """
@@ -43,18 +43,21 @@ class QLinearConvTranspose(Operator):
         mode = self.str_attr(node, "padMode")
         pads, sizes = transposed_sizes(b, mode, x, w, strides, dilations, explicit, extra, None)
         factor = b.expand(b.reshape(output_factor(b, xs, ws, os), (-1,)), (channels,))
-        weights = centred(b, w, along(b, wz, 1, w.rank))
+        words = x.dtype is DType.I16
+        weights = (centred_floats if words else centred)(b, w, along(b, wz, 1, w.rank))
         zero = 0
-        if xz.const is None:
+        if words:
+            x = centred_floats(b, x, b.reshape(xz, ()))
+        elif xz.const is None:
             x = b.op("sub", b.cast(x, DType.I32), b.cast(b.reshape(xz, ()), DType.I32))
         else:
             zero = int(xz.const.reshape(-1)[0])
 
         def finish(out: Tensor, spread: Spread) -> Tensor:
-            total = out if bias is None else b.op("add", out, spread(b.cast(bias, DType.I32)))
+            total = out if bias is None else b.op("add", out, spread(b.cast(bias, out.dtype)))
             return requantize(b, total, spread(factor), b.reshape(oz, ()))
 
-        x, weights = product_operands(b, x, weights)
+        x, weights = (x, weights) if words else product_operands(b, x, weights)
         return [transposed_convolution(b, x, weights, finish, strides, dilations, group, pads, sizes, zero)]
 
 

@@ -32,6 +32,7 @@ from MNN.passes.patterns import attribute, plain, rank
 from MNN.passes.rewrite import Rewriter
 
 _BYTES = (DType.I8, DType.U8)
+_INTEGERS = (*_BYTES, DType.I16)
 _LARGEST_BIAS = 1 << 30
 
 
@@ -90,7 +91,7 @@ def numbers(rw: Rewriter, value: Value | None) -> Numbers | None:
 
 
 def _parameters(node: Node, integers: Value) -> Numbers | None:
-    """What a node that quantises or dequantises says of its integers, if they are bytes and it is plain."""
+    """What a node that quantises or dequantises says of its integers of 8 or 16 bits, if it is plain."""
     scale, zero = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
     scales, zeros = plain(scale), None if zero is None else plain(zero)
     block, kind = node.attrs.get("block_size"), node.attrs.get("dtype", "DT_INVALID")
@@ -102,7 +103,7 @@ def _parameters(node: Node, integers: Value) -> Numbers | None:
         return None
     found = Numbers(integers, scale, zero, int(attribute(node, "axis")))
     fits = zeros is None or (zeros.size == scales.size and DType.of(zeros) is found.dtype)
-    return found if fits and found.dtype in _BYTES else None
+    return found if fits and found.dtype in _INTEGERS else None
 
 
 def _same(x: Numbers, y: Numbers) -> bool:
@@ -201,10 +202,11 @@ def moves(node: Node) -> bool:
 def _before(rw: Rewriter, node: Node, maker: Node) -> None:
     """Quantises what a node moves rather than what it gives."""
     out, moved, wanted = node.outputs[0], operands_moved(rw, maker), _parameters(node, node.outputs[0])
-    places = traits(maker).moved_operands(maker)
-    if not any(numbers(rw, moved[i]) for i in places):
+    places, before = traits(maker).moved_operands(maker), None
+    product = len(places) == 1 and _of_product(rw, moved[places[0]])
+    if not product and not any(numbers(rw, moved[i]) for i in places):
         return
-    if any(numbers(rw, v) is None and plain(v) is None for v in (moved[i] for i in places)):
+    if not product and any(numbers(rw, v) is None and plain(v) is None for v in (moved[i] for i in places)):
         return
     for i in places:
         x = moved[i]
@@ -214,10 +216,22 @@ def _before(rw: Rewriter, node: Node, maker: Node) -> None:
             moved[i] = found.integers
             continue
         inner = Value(rw.unique(f"{x.name}/quantised"), out.dtype, x.shape)
-        rw.insert(Node("QuantizeLinear", f"{node.name}/{i}", [x, *node.inputs[1:]], [inner], dict(node.attrs)), maker)
+        before = Node("QuantizeLinear", f"{node.name}/{i}", [x, *node.inputs[1:]], [inner], dict(node.attrs))
+        rw.insert(before, maker)
         moved[i] = inner
     rw.remove(node)
     rw.swap(maker, Node(maker.op, maker.name, moved, [out], dict(maker.attrs)))
+    if product and before is not None:
+        _quantised(rw, before)
+
+
+def _of_product(rw: Rewriter, value: Value | None) -> bool:
+    """Whether a value that is used once is a product, bounded perhaps."""
+    while value is not None and rw.used_once(value) and (maker := rw.maker(value)) is not None:
+        if product_of_floats(maker):
+            return True
+        value = maker.inputs[0] if traits(maker).bounds(maker) is not None else None
+    return False
 
 
 def operands_moved(rw: Rewriter, node: Node) -> list[Value | None]:
@@ -263,7 +277,7 @@ def _parts(rw: Rewriter, node: Node, line: bool) -> _Parts | None:
     if line:
         given = [maker.inputs[0] for v in given if (maker := rw.maker(v)) is not None]
     x, w = (numbers(rw, v) for v in given)
-    if x is None or w is None or not x.one:
+    if x is None or w is None or not x.one or w.dtype not in _BYTES:
         return None
     weights, per_output = w.integers, 0
     if node.op == "MatMul":
@@ -327,7 +341,7 @@ def _attributes(node: Node, line: bool) -> dict[str, object]:
 def _product(rw: Rewriter, node: Node, result: Numbers, line: bool) -> Node | None:
     """The quantised product for a float one, without its outputs."""
     parts = _parts(rw, node, line)
-    if parts is None:
+    if parts is None or (result.dtype in _BYTES) != (parts.x.dtype in _BYTES):
         return None
     zeros = [n.zero_point(rw) for n in (parts.x, parts.w, result)]
     bias = None if parts.bias is None else rw.constant(f"{node.name}/bias", parts.bias)
@@ -349,6 +363,8 @@ def _float_result(rw: Rewriter, node: Node, end: Node) -> None:
     flags = node.op != "MatMul" and (attribute_true(node, "relu") or attribute_true(node, "relu6"))
     parts = _parts(rw, node, line) if not flags and rank(out) is not None else None
     if parts is None or plain(parts.w.integers) is None or plain(parts.x.integers) is not None:
+        return
+    if parts.x.dtype not in _BYTES:
         return
     zeros = [n.zero_point(rw) for n in (parts.x, parts.w)]
     whole, wide = (Value(rw.unique(f"{out.name}/{s}"), d, shape) for s, d in (("sum", DType.I32), ("wide", DType.F32)))

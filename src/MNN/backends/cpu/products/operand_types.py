@@ -8,6 +8,7 @@ from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.loops.emit_elementwise import emit_nest
 from MNN.backends.cpu.products.dot import DOT2, group_of
 from MNN.backends.cpu.products.dot8 import DOT4, uses_int16_dot
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.compiler.bodies import WIDE
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
@@ -40,8 +41,13 @@ def multiplied(e: Emitter, x: Tensor, y: Tensor, simple: bool = True, rows: int 
         if y.dtype is DType.I8 or (simple and y.const is not None and y.dtype in (DType.U8, DType.I16)):
             return x, y, group
         group = 1
+    words = x.dtype is DType.I16 and y.const is not None and y.dtype is DType.I8
+    if words and simple and e.target.can(can.PAIRS_I16):
+        return x, y, DOT2
     if y.const is not None and y.dtype is DType.I16:
         y = _widened(e, y)
+    if words:
+        return _widened(e, x), y, 1
     rounded = y.const is not None and y.dtype is DType.F32 and x.dtype is DType.BF16
     if simple and group > 1 and (rounded or y.dtype is x.dtype):
         return x, y, group

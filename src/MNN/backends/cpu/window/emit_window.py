@@ -138,8 +138,8 @@ def emit_pool(e: Emitter, group: Group) -> bool:
     """Maximum or sum of windows."""
     prim = group.anchor or group.root
     assert isinstance(prim, p.Window)
-    bytes_ = prim.op == "max" and prim.inputs[0].dtype in _BYTES
-    if not bytes_ and prim.inputs[0].dtype not in (DType.F32, *WIDE):
+    integers = prim.op == "max" and prim.inputs[0].dtype in (*_BYTES, DType.I16)
+    if not integers and prim.inputs[0].dtype not in (DType.F32, *WIDE):
         return False
     return _emit(e, group, prim, prim.op, prim.kernel, 0)
 

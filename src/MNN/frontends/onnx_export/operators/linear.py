@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from MNN.frontends.onnx_export.exporter import Exporter, exports
@@ -145,9 +147,28 @@ def einsum(e: Exporter, node: Node) -> str:
     return e.op("Einsum", *(e.name(v) for v in node.inputs), equation=e.text(node, "equation"))
 
 
+def _between_floats(e: Exporter, node: Node, product: Callable[[str, str, str], str], axis: int, rank: int) -> str:
+    """A product of 16-bit integers, of which ONNX has none, between dequantised and quantised tensors; ``axis`` is that
+    of the outputs in weights."""
+    x, xs, xz, w, ws, wz, ys, yz = (e.input(node, i) for i in range(8))
+    bias, added = e.value(node, 8), ""
+    if bias is not None:
+        added = e.op("Mul", e.cast(e.name(bias), DType.F32), e.op("Reshape", e.op("Mul", xs, ws), e.const([-1])))
+    weights = e.op("DequantizeLinear", w, ws, wz, axis=axis % max(rank, 1))
+    return e.op("QuantizeLinear", product(e.op("DequantizeLinear", x, xs, xz), weights, added), ys, yz)
+
+
 @exports("MatMulInteger", "QLinearMatMul")
 def quantized_matmul(e: Exporter, node: Node) -> str:
     bias = e.value(node, 8)
+    x = e.required(node, 0)
+    if x.dtype is DType.I16:
+
+        def product(a: str, w: str, added: str) -> str:
+            whole = e.op("MatMul", a, w)
+            return e.op("Add", whole, added) if added else whole
+
+        return _between_floats(e, node, product, -1, e.rank(e.required(node, 3)))
     if bias is None:
         return e.op(node.op, *(e.name(v) for v in node.inputs))
     # ONNX's operator has no bias: the same integers, added up and rounded once
@@ -167,6 +188,8 @@ def quantized_convolution(e: Exporter, node: Node) -> str:
     attrs: dict[str, object] = {"strides": strides, "dilations": dilations, "group": e.integer(node, "group") or 1}
     attrs |= padding(mode, pads, x, spans, strides, dilations)
     operands = [e.name(v) for v in node.inputs]
+    if scaled and x.dtype is DType.I16:
+        return _between_floats(e, node, lambda a, w, b: e.op("Conv", a, w, b, **attrs), 0, len(weight.shape or ()))
     zero = None if scaled else e.value(node, 2)
     if zero is not None and zero.shape is not None and len(zero.shape) > 1:
         if zero.shape[0] != 1:
