@@ -80,7 +80,7 @@ class MapSpec(KernelSpec):
 def _unroll(body: Body, lanes: int) -> int:
     """Vectors per iteration of the main loop: enough bytes in flight for cheap bodies, little code for costly ones."""
     cost = body_cost(body)
-    return 1 if lanes == 1 or cost > 10 else 2 if cost > 12 else 4
+    return 1 if lanes == 1 or cost > 10 else 4
 
 
 def _row(
