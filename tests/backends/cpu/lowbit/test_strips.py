@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from MNN.backends.cpu.amx.tiles import ROWS
 from MNN.backends.cpu.lowbit.layout import layout_of, pack, zero_points
 from MNN.backends.cpu.lowbit.strips import STEP, STRIP, StripRowsSpec, StripTilesSpec, step_bytes
 from MNN.backends.cpu.targets import Target
@@ -53,7 +54,7 @@ def product(
     strips = np.full(-(-m // STRIP) * steps * step_bytes(parts) + 64, 255, np.uint8)
     strips = strips[-strips.ctypes.data % 64 :][: strips.size - 64]
     slots = {"x": spread.ctypes.data, "rows_x": rows.ctypes.data, "y": strips.ctypes.data, "m": m, "steps": steps}
-    util.call(StripRowsSpec(dtype, parts), target, slots, m, [spread, rows, strips], checked)
+    util.call(StripRowsSpec(dtype, parts), target, slots, -(-m // ROWS), [spread, rows, strips], checked)
     c = np.full((m, n + 2), 7, np.float32)
     bias = np.arange(n, dtype=np.float32)
     body = body_of([F32, F32], lambda b, x, y: b("add", x, y))

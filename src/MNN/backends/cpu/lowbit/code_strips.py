@@ -34,20 +34,27 @@ _AT_ONCE = 2
 def emit_strip_rows(spec: StripRowsSpec, target: Target) -> str:
     """The module's text."""
     k = Kernel.of(spec.slots(), target)
-    b, steps, type_ = k.b, k.slot("steps"), storage_type(spec.x)
-    with b.loop(k.begin, k.end) as row:
-        source = b.gep(k.pointer("x"), type_, b.entry(k.pointer("rows_x"), row.index))
-        strip = b.gep(k.pointer("y"), I8, b.udiv(row.index, STRIP) * steps * step_bytes(spec.parts))
-        number = b.urem(row.index, STRIP)
-        line = b.gep(strip, I8, b.udiv(number, ROWS) * TILE_BYTES + b.urem(number, ROWS) * ROW_BYTES)
-        with b.loop(0, steps) as step:
-            first, to = step.index * STEP, b.gep(line, I8, step.index * step_bytes(spec.parts))
-            low, high = (
-                parts_of(b, element.load(b, spec.x, b.gep(source, type_, first + i), _LANES), spec.parts)
-                for i in (0, _LANES)
-            )
-            for part in range(spec.parts):
-                b.store(to_bf16(b, low[part], high[part]), b.gep(to, I8, part * 2 * TILE_BYTES))
+    b, steps, type_, step_size = k.b, k.slot("steps"), storage_type(spec.x), step_bytes(spec.parts)
+
+    def bring(step: Value, row: Value, tile: Value, first: Value) -> None:
+        """A step of one row."""
+        source = b.gep(k.pointer("x"), type_, b.entry(k.pointer("rows_x"), first + row))
+        to = b.gep(tile, I8, step * step_size + row * ROW_BYTES)
+        low, high = (
+            parts_of(b, element.load(b, spec.x, b.gep(source, type_, step * STEP + i), _LANES), spec.parts)
+            for i in (0, _LANES)
+        )
+        for part in range(spec.parts):
+            b.store(to_bf16(b, low[part], high[part]), b.gep(to, I8, part * 2 * TILE_BYTES))
+
+    with b.loop(k.begin, k.end) as tile:
+        first = tile.index * ROWS
+        count = b.intrinsic("smin", k.slot("m") - first, b.const(I64, ROWS))
+        strip = b.gep(k.pointer("y"), I8, b.lshr(tile.index, 1) * steps * step_size)
+        half = b.gep(strip, I8, b.and_(tile.index, 1) * TILE_BYTES)
+        # Tile by tile: what is written row by row lies too far apart to be fetched ahead.
+        with b.loop(0, steps) as step, b.loop(0, count) as row:
+            bring(step.index, row.index, half, first)
     return k.finish()
 
 

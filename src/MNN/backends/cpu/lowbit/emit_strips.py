@@ -9,6 +9,7 @@ from MNN.backends.base.candidates import Candidate
 from MNN.backends.base.program import Ref
 from MNN.backends.cpu.amx.emission import emit_amx as amx
 from MNN.backends.cpu.amx.split import PRODUCTS
+from MNN.backends.cpu.amx.tiles import ROWS
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.lowbit.layout import Layout
 from MNN.backends.cpu.lowbit.strips import STEP, STRIP, StripRowsSpec, StripTilesSpec, step_bytes
@@ -110,7 +111,7 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: int
         "x": e.ref(a.place, a.dtype), "rows_x": e.offsets(a.table), "y": e.ref(strips, DType.U8),
         "m": m, "steps": steps,
     }  # fmt: skip
-    e.command(StripRowsSpec.of(a.dtype, parts), args, m, max(1, 4096 // product.k))
+    e.command(StripRowsSpec.of(a.dtype, parts), args, -(-m // ROWS), max(1, 4096 // (ROWS * product.k)))
     behind = (epilogue.body, epilogue.kinds) if halves is None else (halves, (SUM,))
     spec = StripTilesSpec.of(c.dtype, layout.width, layout.zeros, parts, *behind)
     shares = cut(e.target, rows, n, layout, parts, 1 if halves is None else 2, e.threads)

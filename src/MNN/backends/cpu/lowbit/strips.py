@@ -63,7 +63,8 @@ def step_bytes(parts: int) -> int:
 
 @dataclass(frozen=True)
 class StripRowsSpec(GeneratedSpec):
-    """Brings rows to strips; block ``i`` of the index space is row ``i``.
+    """Brings rows to strips; block ``i`` of the index space is the 16 rows of a tile, so that threads do not write to
+    neighbouring lines.
 
     Slots: ``x`` and ``rows_x`` (where each row begins, i32), ``y``: the strips, ``m`` rows of ``steps`` steps.
     """
