@@ -177,6 +177,104 @@ def far_away(d: Draw) -> Any:
 
 
 @entry
+def incomplete_gammas(d: Draw) -> Any:
+    """Shapes from 0 to thousands and places near and far from them, and where there is nothing to integrate."""
+    kind = d.one(torch.float32, torch.float64)
+    a = torch.from_numpy(np.exp(d.rng.uniform(-5, 9, (12, 1)))).to(kind)
+    near = a.flatten() * torch.from_numpy(np.exp(0.2 * d.rng.standard_normal(12))).to(kind)
+    x = torch.cat([near, torch.from_numpy(np.exp(d.rng.uniform(-5, 9, 6))).to(kind)])
+    ends = torch.tensor([0, -1, torch.inf, torch.nan, 1, 3], dtype=kind)
+    tails = torch.cat([x, -x.clamp(max=20), ends])
+    return [f(*pair) for f in (torch.igamma, torch.igammac) for pair in ((a, x), (ends, ends[:, None]))] + [
+        torch.special.erfcx(tails)
+    ]
+
+
+@entry
+def alignments(d: Draw) -> Any:
+    """CTC: targets in rows or one after another, empty ones, and those that are too long for their input."""
+    steps, count, classes, longest = (int(n) for n in d.rng.integers((1, 1, 2, 1), (10, 4, 6, 5)))
+    x = F.log_softmax(d.tensor([steps, count, classes], d.one(torch.float32, torch.float64)), -1)
+    blank = int(d.rng.integers(classes))
+    targets = torch.from_numpy(d.rng.integers(0, classes - 1, (count, longest)))
+    targets += targets >= blank
+    given = torch.from_numpy(d.rng.integers(d.one(0, 1), steps + 1, count))
+    wanted = torch.from_numpy(d.rng.integers(0, longest + 1, count))
+    joined = torch.cat([t[:n] for t, n in zip(targets, wanted, strict=True)])
+    found = [F.ctc_loss(x, targets, given, wanted, blank, "none")]
+    found.append(F.ctc_loss(x, targets, tuple(given.tolist()), tuple(wanted.tolist()), blank, "none"))
+    return [*found, F.ctc_loss(x, joined, given, wanted, blank, "none")] if len(joined) else found
+
+
+@entry
+def bags(d: Draw) -> Any:
+    weights, index = d.tensor([10, 4], torch.float32), torch.from_numpy(d.rng.integers(0, 10, 12))
+    mode, row = d.one("sum", "mean", "max"), int(d.rng.integers(10))
+    starts, ends = torch.tensor([0, 3, 3, 7]), torch.tensor([0, 5, 5, 12])
+    shares = d.tensor([12], torch.float32)
+    return [
+        F.embedding_bag(index, weights, starts, mode=mode, padding_idx=row),
+        F.embedding_bag(index.view(3, 4), weights, mode=mode, padding_idx=row),
+        F.embedding_bag(index, weights, ends, None, 2.0, False, "sum", False, shares, True, row),
+        torch.embedding_renorm_(weights.clone(), index[:5], d.one(1.0, 2.0), d.one(1.0, 2.0)),
+    ]
+
+
+@entry
+def parts(d: Draw) -> Any:
+    """Reductions of parts of an axis, of which some are empty, and which some elements are in none of."""
+    axis, kind = d.one(0, 1), d.one(torch.float32, torch.float64)
+    lengths = torch.from_numpy(d.rng.integers(0, 4, (d.one(1, 5),) if axis == 0 else (3, d.one(1, 4))))
+    if axis == 1:  # rows have as many elements each
+        lengths[:, -1] += lengths.sum(1).max() - lengths.sum(1)
+    count = int(lengths.sum(-1).max())
+    x = d.tensor([*([] if axis == 0 else [3]), count, *d.shape(0, 2)], kind).contiguous()
+    first = {} if d.rng.random() < 0.5 else {"initial": 0.5}
+    ways = ("sum", "mean", "max", "min", "prod")
+    return [torch.segment_reduce(x, way, lengths=lengths, axis=axis, unsafe=True, **first) for way in ways]
+
+
+@entry
+def uneven_windows(d: Draw) -> Any:
+    """Maxima of windows of several sizes and their places, and sums of windows that reach beyond the padding."""
+    found: list[Any] = []
+    for rank, pool in enumerate((F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d), 1):
+        x = d.tensor([2, 3, *(int(n) for n in d.rng.integers(4, 9, rank))], torch.float32).round()
+        size = [int(n) for n in d.rng.integers(1, 6, rank)]
+        found += [pool(x, size, return_indices=True), pool(x[0], size, return_indices=True)]
+    x = d.tensor([1, 2, 7, 8], torch.float32)
+    return [*found, F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, divisor_override=4)]
+
+
+@entry
+def spread(d: Draw) -> Any:
+    x = d.tensor([d.one(1, 3), 6], d.one(torch.float32, torch.float64))
+    times = torch.from_numpy(d.rng.integers(1, 4, 6))
+    shares = d.tensor([6], x.dtype, positive=True)
+    gaps = torch.where(x > 1, torch.nan, x)
+    q = torch.tensor([0.2, 0.5, 1.0], dtype=x.dtype)
+    row, classes = d.tensor([5], torch.float32), torch.from_numpy(d.rng.permutation(5)) - 1
+    return [
+        torch.cov(x, correction=d.one(0, 1)), torch.cov(x, fweights=times, aweights=shares), torch.corrcoef(x),
+        torch.nanquantile(gaps, q, d.one(0, 1), interpolation=d.one("linear", "lower", "nearest")),
+        torch.vander(x[0], d.one(2, 4), increasing=d.one(True, False)),
+        *[F.multilabel_margin_loss(row, classes, reduction=how) for how in ("none", "mean")],
+        F.multilabel_margin_loss(row.expand(2, 5), torch.stack([classes, classes.flip(0)])),
+    ]  # fmt: skip
+
+
+@entry
+def pixels_at_factors(d: Draw) -> Any:
+    """Nearest pixels at factors whose rounding decides, and rows of which a factor leaves as many as there were."""
+    image = d.tensor([1, 2, int(d.rng.integers(3, 30)), int(d.rng.integers(3, 30))], torch.float32)
+    factor = d.one(0.6, 1.1, 1.3, 2.7, 0.35, 1.02)
+    return [
+        F.interpolate(image, scale_factor=factor if image.shape[2] * factor >= 1 else 1.7, mode=mode)
+        for mode in ("nearest", "nearest-exact", "bilinear")
+    ]
+
+
+@entry
 def whole_numbers(d: Draw) -> Any:
     """Sums of small integers in 64 bits, and batches of nothing."""
     x = d.tensor([3, 4], d.one(torch.int8, torch.int32, torch.float32))
@@ -208,7 +306,7 @@ def margins_in_half(d: Draw) -> Any:
 
 
 def main() -> None:
-    record(CALLS, sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), "_linalg_eigh", "_linalg_svd")
+    record(CALLS, sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), "_linalg_eigh", "_linalg_svd", "promote_types")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -144,11 +144,23 @@ class TorchBuilder(GraphBuilder):
 
     def unary(self, kind: str, x: Value) -> Value:
         """``kind`` is a name of UnaryOpOperation."""
+        known = self._single(x)
+        if known is not None and kind in _OF_ONE:
+            return self.const(_OF_ONE[kind](known))
         return self.op("UnaryOp", x, opType=kind)
+
+    def _single(self, x: Value) -> np.ndarray | None:
+        """A known number of rank 0: sizes are computed from such ones in tensors too."""
+        return x.data if isinstance(x.data, np.ndarray) and x.data.shape == () else None
 
     def binary(self, kind: str, x: Operand, y: Operand) -> Value:
         """``kind`` is a name of BinaryOpOperation; operands are brought to their common type."""
         left, right = self.together(x, y)
+        if kind in _OF_TWO and self.type_of(left) in (DType.I64, DType.F64, DType.F32):
+            a, b = self._single(left), self._single(right)
+            if a is not None and b is not None:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    return self.const(np.asarray(_OF_TWO[kind](a, b)))
         return self.op("BinaryOp", left, right, opType=kind)
 
     # -- sizes ------------------------------------------------------------------------------------------------------
@@ -260,6 +272,16 @@ class TorchBuilder(GraphBuilder):
     def squeeze(self, x: Value, *axes: int) -> Value:
         """Axes of size 1 taken out."""
         return self.op("Squeeze", x, squeezeDims=list(axes)) if axes else x
+
+
+_OF_ONE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "FLOOR": lambda x: np.asarray(np.floor(x)).astype(x.dtype),
+    "CEIL": lambda x: np.asarray(np.ceil(x)).astype(x.dtype),
+}
+_OF_TWO: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "ADD": np.add, "SUB": np.subtract, "MUL": np.multiply,
+}  # fmt: skip
+"""What is computed at once of single numbers."""
 
 
 def number_type(number: Scalar) -> DType:

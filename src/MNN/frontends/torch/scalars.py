@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,8 @@ def compute(ctx: TorchBuilder, name: str, *args: Scalar) -> Scalar:
     if name in _BINARY:
         return _made(ctx, "BinaryOp", wide, [ctx.scalar(a, wide) for a in args], _BINARY[name])
     if name in _COMPARED:
+        if _are_one(*args):
+            return bool(_KNOWN[name](0, 0))
         made = ctx.op("BinaryOp", *(ctx.scalar(a, wide) for a in args), opType=_COMPARED[name])
         return _number(made, DType.BOOL, _at_zero(name, args))
     if name == "truediv":
@@ -111,6 +113,29 @@ def compute(ctx: TorchBuilder, name: str, *args: Scalar) -> Scalar:
         kind = {"float": DType.F64, "int": DType.I64, "bool": DType.BOOL}.get(name, wide)
         return _number(ctx.scalar(args[0], kind), kind)
     raise LookupError(name)
+
+
+def _are_one(x: Scalar, y: Scalar) -> bool:
+    """Whether both are the same size of the program."""
+    return isinstance(x, Number) and isinstance(y, Number) and (x.value is y.value or x.size == y.size != "")
+
+
+def same(ctx: TorchBuilder, x: Sequence[Any], y: Sequence[Any]) -> Scalar:
+    """Whether lists hold the same numbers."""
+    if len(x) != len(y):
+        return False
+    found: Scalar = True
+    for a, b in zip(x, y, strict=True):
+        if isinstance(a, Number) or isinstance(b, Number):
+            equal = compute(ctx, "eq", a, b)
+        elif isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+            equal = same(ctx, a, b)
+        else:
+            equal = bool(a == b)
+        if equal is False or found is False:
+            return False
+        found = equal if found is True else found if equal is True else compute(ctx, "and", found, equal)
+    return found
 
 
 def _made(ctx: TorchBuilder, op: str, dtype: DType, operands: list[Value], kind: str) -> Number:

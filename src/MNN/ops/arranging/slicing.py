@@ -192,6 +192,16 @@ class Unpack(Operator):
         return [b.squeeze(t, [axis]) for t in split(b, x, axis, [1] * x.shape[axis])]
 
 
+@infer.rule(Unpack)
+def _infer_unpack(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
+    x = infer.operand(node, 0)
+    shape = infer.sizes(x)
+    if not shape:
+        return []
+    axis = infer.axis_of(int(str(node.attrs.get("axis", 0))), len(shape))
+    return [(x.dtype, (*shape[:axis], *shape[axis + 1 :]))] * len(node.outputs)
+
+
 @register("Concat")
 class Concat(Operator):
     """Operands one after the other along ``axis``."""

@@ -27,7 +27,7 @@ class Einsum(Operator):
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         operands = [operand(b, inputs, i) for i in range(len(inputs))]
-        terms, out = parse(b, self.str_attr(node, "equation"), [t.rank for t in operands])
+        terms, out = parse(b.where, self.str_attr(node, "equation"), [t.rank for t in operands])
         dtype = operands[0].dtype
         sizes: dict[str, int] = {}
         for term, t in zip(terms, operands, strict=True):
@@ -47,13 +47,13 @@ class Einsum(Operator):
         return [b.cast(x, dtype)]
 
 
-def parse(b: Builder, equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
+def parse(where: str, equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     """Labels per operand and of the result; the axes of an ellipsis become labels of their own."""
     text = equation.replace(" ", "")
     left, arrow, right = text.partition("->")
     parts = left.split(",")
     if len(parts) != len(ranks):
-        raise ShapeError(f"{b.where}: equation '{equation}' has {len(parts)} operands, the node {len(ranks)}")
+        raise ShapeError(f"{where}: equation '{equation}' has {len(parts)} operands, the node {len(ranks)}")
     spare = max([r - len(p.replace("...", "")) for p, r in zip(parts, ranks, strict=True) if "..." in p], default=0)
     dots = [chr(0x391 + i) for i in range(max(spare, 0))]  # Greek letters: they cannot be in the equation
     terms = []
@@ -62,7 +62,7 @@ def parse(b: Builder, equation: str, ranks: Sequence[int]) -> tuple[list[str], s
         count = rank - len(named) if "..." in part else 0
         term = part.replace("...", "".join(dots[len(dots) - count :]) if count > 0 else "", 1)
         if count < 0 or len(term) != rank or any(not ("a" <= c.lower() <= "z") for c in named):
-            raise ShapeError(f"{b.where}: '{part}' of equation '{equation}' does not fit an operand of rank {rank}")
+            raise ShapeError(f"{where}: '{part}' of equation '{equation}' does not fit an operand of rank {rank}")
         terms.append(term)
     if arrow:
         out = right.replace("...", "".join(dots), 1)
@@ -70,7 +70,7 @@ def parse(b: Builder, equation: str, ranks: Sequence[int]) -> tuple[list[str], s
         joined = "".join(terms)
         out = "".join(dots) + "".join(sorted(c for c in set(joined) - set(dots) if joined.count(c) == 1))
     if len(set(out)) != len(out) or any(c not in "".join(terms) for c in out):
-        raise ShapeError(f"{b.where}: '{right}' is no result of equation '{equation}'")
+        raise ShapeError(f"{where}: '{right}' is no result of equation '{equation}'")
     return terms, out
 
 
@@ -138,11 +138,19 @@ class Det(Operator):
 
 @infer.rule(Einsum)
 def _infer_einsum(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
-    equation = str(node.attrs.get("equation", "")).replace(" ", "")
-    left, arrow, right = equation.partition("->")
-    known: dict[str, symbolic.Size] = {}
-    for term, value in zip(left.split(","), node.inputs, strict=True):
-        if value is not None and value.shape is not None and "." not in term and len(term) == len(value.shape):
-            known.update(zip(term, value.shape, strict=True))
-    out = tuple(known.get(label) for label in right) if arrow and "." not in right else None
-    return [(infer.operand(node, 0).dtype, out)]
+    equation = str(node.attrs.get("equation", ""))
+    shapes = [infer.sizes(infer.operand(node, i)) for i in range(len(node.inputs))]
+    dtype = infer.operand(node, 0).dtype
+    known = [s for s in shapes if s is not None]
+    if len(known) < len(shapes):
+        return [(dtype, None)]
+    try:
+        terms, out = parse(node.name, equation, [len(s) for s in known])
+    except ShapeError:
+        return [(dtype, None)]  # lowering says what is wrong
+    found: dict[str, symbolic.Size | None] = {}
+    for term, shape in zip(terms, known, strict=True):
+        for label, size in zip(term, shape, strict=True):
+            if found.get(label, 1) == 1:  # others are broadcast
+                found[label] = size
+    return [(dtype, tuple(found[label] for label in out))]

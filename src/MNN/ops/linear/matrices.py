@@ -20,6 +20,7 @@ from MNN.ir.shape import broadcast
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand, wide
+from MNN.ops.inference import infer
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -182,3 +183,34 @@ class MatrixFunction(Operator):
 
         made = b.host(name, run, operands, *types)
         return [t if i in kind.whole else b.cast(t, x.dtype) for i, t in enumerate(made)]
+
+
+_TALL, _WIDE = (1 << 41, 1 << 40), (1 << 40, 1 << 41)
+"""Sizes that stand for any: of results, those count that are the same axis in matrices that are tall and wide."""
+
+
+@infer.rule(MatrixFunction)
+def _infer_matrices(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
+    x = infer.operand(node, 0)
+    shape, kind = infer.sizes(x), KINDS.get(str(node.attrs.get("kind", "inverse")))
+    if shape is None or kind is None or len(shape) < 2:
+        return []
+    full = bool(node.attrs.get("full", False))
+    tall, wide_ = (kind.shapes(*sides, full) for sides in (_TALL, _WIDE))
+    if not tall:  # of the other side, whose batch broadcasts
+        other = infer.sizes(infer.operand(node, 1))
+        if other is None or len(other) < 2:
+            return []
+        rank = max(len(shape), len(other)) - 2
+        same = shape[:-2] == other[:-2]
+        return [(x.dtype, (*(shape[:-2] if same else [None] * rank), *other[-2:]))]
+    out: list[infer.InferredShape] = []
+    for i, pairs in enumerate(zip(tall, wide_, strict=True)):
+        axes = [
+            next((n for n, t, w in zip(shape[-2:], _TALL, _WIDE, strict=True) if (a, b) == (t, w)), None)
+            for a, b in zip(*pairs, strict=True)
+        ]
+        if kind.square:
+            axes = [shape[-1]] * len(axes)
+        out.append((DType.I32 if i in kind.whole else x.dtype, (*shape[:-2], *axes)))
+    return out

@@ -76,8 +76,24 @@ def log_ndtr(ctx: GraphBuilder, x: Value) -> Value:
     half = binary(ctx, "MUL", unary(ctx, "ERFC", binary(ctx, "MUL", x, -math.sqrt(0.5))), 0.5)
     low = compare(ctx, "LESS", x, -3.0)
     far = unary(ctx, "NEG", select(ctx, low, x, -3.0))
+    tail = binary(ctx, "MUL", unary(ctx, "SQUARE", far), -0.5)
+    tail = binary(ctx, "SUB", tail, unary(ctx, "LOG", _mills(ctx, far)))
+    return select(ctx, low, binary(ctx, "SUB", tail, 0.5 * math.log(math.tau)), unary(ctx, "LOG", half))
+
+
+def _mills(ctx: GraphBuilder, far: Value) -> Value:
+    """The normal density at ``far``, a number from 3 on, over how much lies beyond."""
     ratio = far
     for k in range(_FRACTIONS, 0, -1):
         ratio = binary(ctx, "ADD", far, binary(ctx, "REALDIV", float(k), ratio))
-    tail = binary(ctx, "SUB", binary(ctx, "MUL", unary(ctx, "SQUARE", far), -0.5), unary(ctx, "LOG", ratio))
-    return select(ctx, low, binary(ctx, "SUB", tail, 0.5 * math.log(math.tau)), unary(ctx, "LOG", half))
+    return ratio
+
+
+def erfcx(ctx: GraphBuilder, x: Value) -> Value:
+    """``exp(x^2) erfc(x)``; far above 0 by Mills' ratio, so that neither factor leaves the numbers there are."""
+    wide = binary(ctx, "MUL", x, math.sqrt(2.0))
+    high = compare(ctx, "GREATER", wide, 3.0)
+    near = select(ctx, high, 0.0, x)
+    product = binary(ctx, "MUL", unary(ctx, "EXP", unary(ctx, "SQUARE", near)), unary(ctx, "ERFC", near))
+    far = binary(ctx, "REALDIV", math.sqrt(2.0 / math.pi), _mills(ctx, select(ctx, high, wide, 3.0)))
+    return select(ctx, high, far, product)

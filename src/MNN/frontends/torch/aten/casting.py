@@ -34,6 +34,9 @@ for _name, _dtype in _TYPES.items():
     "requires_grad", "conj", "conj_physical", "_conj", "_conj_physical",
 )  # fmt: skip
 def identity(ctx: TorchBuilder, x: Value, *_: Any) -> Value:
+    known = ctx.constant(x)
+    if known is not None and known.shape == ():  # a number that sizes may be computed from
+        return ctx.const(known)
     return ctx.op("Identity", x)
 
 

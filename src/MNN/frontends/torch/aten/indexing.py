@@ -9,7 +9,7 @@ import numpy as np
 from MNN.frontends.torch.aten.slicing import slice_
 from MNN.frontends.torch.builder import Operand, TorchBuilder
 from MNN.frontends.torch.numbers import Int
-from MNN.frontends.torch.registry import aten
+from MNN.frontends.torch.registry import apply, aten
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -27,6 +27,20 @@ def index_select(ctx: TorchBuilder, x: Value, dim: int, index: Value) -> Value:
     return ctx.op("GatherV2", x, index, _axis(ctx, ctx.axis(x, dim)))
 
 
+@aten("embedding_renorm")
+def embedding_renorm(
+    ctx: TorchBuilder, weight: Value, indices: Value, max_norm: float, norm_type: float = 2.0
+) -> Value:
+    """Rows that are read, and whose norm is above a bound, scaled down to it."""
+    norms = apply(ctx, "linalg_vector_norm", [weight, norm_type, [1], True], {})
+    scale = ctx.binary("REALDIV", max_norm, ctx.binary("ADD", norms, 1e-7))
+    count = ctx.known(ctx.size(weight, 0), "a number of rows")
+    flat = ctx.op("Reshape", indices, ctx.const([-1]))
+    read = apply(ctx, "any", [ctx.binary("EQUAL", ctx.const(np.arange(count)[:, None]), flat), 1, True], {})
+    large = ctx.op("BinaryOp", ctx.binary("GREATER", norms, max_norm), read, opType="MUL")
+    return apply(ctx, "where", [large, ctx.binary("MUL", weight, scale), weight], {})  # type: ignore[no-any-return]
+
+
 @aten("embedding")
 def embedding(
     ctx: TorchBuilder, weight: Value, indices: Value, padding_idx: Int = -1, scale: bool = False, sparse: bool = False
@@ -42,9 +56,8 @@ def embedding_bag(
     sparse: bool = False, per_sample_weights: Value | None = None, include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> list[Value | None]:  # fmt: skip
-    """Rows of the weights, summed (mode 0), averaged or their largest (2), in bags that begin at the offsets."""
-    if padding_idx is not None and padding_idx >= 0:
-        raise ctx.unsupported("a padding index of bags")
+    """Rows of the weights, summed (mode 0), averaged or their largest (2), in bags that begin at the offsets; the row
+    ``padding_idx`` counts in none."""
     rows = ctx.op("GatherV2", weight, indices, _axis(ctx, 0))
     if per_sample_weights is not None:
         rows = ctx.op("BinaryOp", rows, ctx.unsqueeze(per_sample_weights, 1), opType="MUL")
@@ -55,6 +68,8 @@ def embedding_bag(
     place = ctx.op("Range", ctx.const(np.int64(0)), ctx.scalar(ctx.size(indices, 0), DType.I64), ctx.const(np.int64(1)))
     after = ctx.op("BinaryOp", place, ctx.unsqueeze(starts, 1), opType="GREATER_EQUAL")
     inside = ctx.op("BinaryOp", after, ctx.op("BinaryOp", place, ctx.unsqueeze(ends, 1), opType="LESS"), opType="MUL")
+    if padding_idx is not None and padding_idx >= 0:
+        inside = ctx.op("BinaryOp", inside, ctx.binary("NOTEQUAL", indices, padding_idx), opType="MUL")
     count = ctx.op("Reduction", ctx.cast(inside, DType.I64), operation="SUM", dim=[1], keepDims=True)
     if mode < 2:
         out = ctx.op("MatMul", ctx.cast(inside, ctx.type_of(weight)), rows)
@@ -227,6 +242,7 @@ def nonzero(ctx: TorchBuilder, x: Value) -> Value:
 
 @aten("nonzero_numpy")
 def nonzero_numpy(ctx: TorchBuilder, x: Value) -> list[Value]:
+    x = ctx.unsqueeze(x, 0) if ctx.rank_of(x) == 0 else x
     places = nonzero(ctx, x)
     return [ctx.squeeze(v, 1) for v in ctx.emit("Slice", [places], ctx.rank_of(x), axis=1, sourceType="TORCH")]
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from MNN.frontends.torch.aten.convolution import Spatial
 from MNN.frontends.torch.builder import TorchBuilder
-from MNN.frontends.torch.numbers import Int, Number
-from MNN.frontends.torch.registry import aten
+from MNN.frontends.torch.numbers import Int, Number, Scalar
+from MNN.frontends.torch.registry import apply, aten
+from MNN.frontends.torch.scalars import compute
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 from MNN.ops.images.pooling import lowest
@@ -87,7 +88,7 @@ def avg_pool(
     if divisor_override is not None:  # sums: averages of windows that count what is outside as zeros
         include = True
         if ceil_mode:
-            raise ctx.unsupported("divisor_override with ceil_mode")
+            x, pads, ceil_mode = _filled_up(ctx, x, kernel, strides, pads), [0] * count, False
     if count < 3:
         out = _planar(ctx, x, kernel, strides, pads, ceil_mode, "AVEPOOL", include)
     elif not ceil_mode and not include:
@@ -99,6 +100,17 @@ def avg_pool(
     if divisor_override is not None:
         out = ctx.binary("MUL", out, math.prod(kernel) / divisor_override)
     return ctx.squeeze(out, 0) if alone else out
+
+
+def _filled_up(ctx: TorchBuilder, x: Value, kernel: list[int], strides: list[int], pads: list[int]) -> Value:
+    """With zeros around, so that the windows of ``ceil_mode`` are whole ones."""
+    amounts = [0, 0, 0, 0]
+    for n, k, s, p in zip(ctx.sizes(x)[2:], kernel, strides, pads, strict=True):
+        size = ctx.known(n, "the size of an axis with divisor_override and ceil_mode")
+        windows = -(-(size + 2 * p - k) // s) + 1
+        windows -= (windows - 1) * s >= size + p  # none begins in the padding at the end
+        amounts += [p, max((windows - 1) * s + k - size - p, 0)]
+    return ctx.op("Padding", x, ctx.const(amounts), ctx.const_like(0, x), mode="CONSTANT")
 
 
 def _general(
@@ -140,18 +152,47 @@ def adaptive_avg_pool(ctx: TorchBuilder, x: Value, output_size: Spatial) -> Valu
 
 @aten("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
 def adaptive_max_pool(ctx: TorchBuilder, x: Value, output_size: Spatial) -> list[Value]:
-    """The positions are not to be had in general; a use of them is refused by the name of the second result."""
+    """Maxima, and their positions within one channel's image."""
     count = _spatial(ctx)
     batched, alone = _batched(ctx, x, count)
     sizes = ctx.sizes(batched)[2:]
-    wanted = _wanted(ctx, output_size, sizes, count)
-    kernel = _even(sizes, wanted)
+    kernel = _even(sizes, _wanted(ctx, output_size, sizes, count))
     if kernel is None:
-        return [_adaptive(ctx, x, output_size, "MAXPOOL")]
+        return [_adaptive(ctx, x, output_size, "MAXPOOL"), _positions(ctx, x, output_size)]
     out, places = _general(ctx, "MaxPool", batched, kernel, kernel, [0] * count, 2)
     image = ctx.const(np.int64(math.prod([n for n in sizes if isinstance(n, int)])))
     places = ctx.op("BinaryOp", places, image, opType="MOD")
     return [ctx.squeeze(v, 0) for v in (out, places)] if alone else [out, places]
+
+
+def _positions(ctx: TorchBuilder, x: Value, output_size: Spatial) -> Value:
+    """Where the maximum of each window is, of windows of several sizes: axis by axis from the last one on, so that the
+    first of equal ones counts. Windows that are shorter than others repeat their last place."""
+    count = _spatial(ctx)
+    x, alone = _batched(ctx, x, count)
+    sizes = ctx.sizes(x)
+    whole: Scalar = 1
+    for n in sizes[2:]:
+        whole = compute(ctx, "mul", whole, n)
+    places = ctx.reshape(apply(ctx, "arange", [whole], {}), [1, 1, *sizes[2:]])
+    places = ctx.expand(places, ctx.shape_like(x))
+    wanted = _wanted(ctx, output_size, sizes[2:], count)
+    for axis, w in reversed(list(enumerate(wanted, 2))):
+        if w is None:
+            continue
+        size = ctx.scalar(sizes[axis], DType.I64)
+        number = ctx.const(np.arange(w, dtype=np.int64)[:, None])
+        begin = ctx.binary("FLOORDIV", ctx.binary("MUL", number, size), w)
+        last = ctx.binary("SUB", ctx.binary("MUL", ctx.binary("ADD", number, 1), size), 1)
+        longest = ctx.binary("ADD", ctx.binary("FLOORDIV", ctx.binary("SUB", size, 1), w), 2)
+        within = ctx.op("Range", ctx.const(np.int64(0)), longest, ctx.const(np.int64(1)))
+        index = ctx.binary("MINIMUM", ctx.binary("ADD", begin, within), ctx.binary("FLOORDIV", last, w))
+        index.shape = index.shape or (w, f"{index.name}.1")
+        windows, of_windows = (ctx.op("GatherV2", v, index, ctx.const(np.int32(axis))) for v in (x, places))
+        x, chosen = apply(ctx, "max", [windows, axis + 1, True], {})
+        places = ctx.squeeze(apply(ctx, "gather", [of_windows, axis + 1, chosen], {}), axis + 1)
+        x = ctx.squeeze(x, axis + 1)
+    return ctx.squeeze(places, 0) if alone else places
 
 
 def _wanted(ctx: TorchBuilder, output_size: Spatial, sizes: list[Int], count: int) -> list[int | None]:
@@ -182,6 +223,8 @@ def _even(sizes: list[Int], wanted: list[int | None]) -> list[int] | None:
 def _adaptive(ctx: TorchBuilder, x: Value, output_size: Spatial, kind: str) -> Value:
     """Windows of result i go from ``floor(i * n / m)`` to ``ceil((i + 1) * n / m)``."""
     count = _spatial(ctx)
+    if ctx.rank_of(x) > count + 2:  # torch takes these where one result is asked for
+        return apply(ctx, "mean", [x, list(range(-count, 0)), True], {})  # type: ignore[no-any-return]
     x, alone = _batched(ctx, x, count)
     sizes = ctx.sizes(x)[2:]
     listed = [output_size] * count if isinstance(output_size, (int, Number)) else list(output_size)

@@ -8,6 +8,7 @@ from MNN.frontends.torch.aten.creation import bounded
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Int, Ints, Number
 from MNN.frontends.torch.registry import apply, aten
+from MNN.frontends.torch.scalars import compute
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 from MNN.ops.core.datatypes import data_type
@@ -228,12 +229,27 @@ def diagonal(ctx: TorchBuilder, x: Value, offset: int = 0, dim1: int = 0, dim2: 
     a, b, rank = ctx.axis(x, dim1), ctx.axis(x, dim2), ctx.rank_of(x)
     rest = [i for i in range(rank) if i not in (a, b)]
     turned = ctx.rows(x, [*rest, a, b])
-    height, width = (bounded(ctx, n, 1 << 20, "rows whose diagonal is taken") for n in (ctx.size(x, a), ctx.size(x, b)))
     first = (max(-offset, 0), max(offset, 0))
+    sides = ctx.size(x, a), ctx.size(x, b)
+    if any(isinstance(n, Number) for n in sides):
+        return _open_diagonal(ctx, turned, sides, first)
+    height, width = (bounded(ctx, n, 1 << 20, "rows whose diagonal is taken") for n in sides)
     count = max(min(height - first[0], width - first[1]), 0)
     flat = ctx.reshape(turned, [*ctx.sizes(turned)[:-2], height * width])
     places = np.array([(first[0] + i) * width + first[1] + i for i in range(count)], np.int64)
     return ctx.op("GatherV2", flat, ctx.const(places), ctx.const(np.int32(rank - 2)))
+
+
+def _open_diagonal(ctx: TorchBuilder, x: Value, sides: tuple[Int, Int], first: tuple[int, int]) -> Value:
+    """The same along the last two axes, of which one at least is known only when the model runs."""
+    lengths = [compute(ctx, "sub", n, at) for n, at in zip(sides, first, strict=True)]
+    count = compute(ctx, "max", compute(ctx, "min", *lengths), 0)
+    number = apply(ctx, "arange", [count], {})
+    step = ctx.scalar(compute(ctx, "add", sides[1], 1), DType.I64)
+    start = ctx.scalar(compute(ctx, "add", compute(ctx, "mul", sides[1], first[0]), first[1]), DType.I64)
+    places = ctx.binary("ADD", ctx.binary("MUL", number, step), start)
+    flat = apply(ctx, "flatten", [x, -2], {})
+    return ctx.op("GatherV2", flat, places, ctx.const(np.int32(ctx.rank_of(x) - 2)))
 
 
 @aten("linalg_diagonal")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from MNN.frontends.common.expressions import select
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Int, Number
 from MNN.frontends.torch.registry import apply, aten
+from MNN.frontends.torch.scalars import compute
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -113,7 +116,11 @@ def _resized(
         return _resized_bytes(ctx, x, output_size, factors, mode, transform)
     rank = ctx.rank_of(x)
     known = ctx.static_shape(x)
+    if mode == "nearest" and not _whole(factors, rounding):
+        return _taken(ctx, x, output_size, factors, 0.5 if rounding == "round_prefer_ceil" else 0.0)
     target: Value
+    if factors is not None and mode == "linear" and known is not None:  # such axes are copied, whatever the factor
+        factors = [1.0 if int(n * f) == n else f for n, f in zip(known[2:], factors, strict=True)]
     if factors is not None and transform != "align_corners" and not _agree(known, output_size, factors):
         target = ctx.const(np.asarray([1.0, 1.0, *factors], np.float32))
     else:
@@ -130,6 +137,43 @@ def _resized(
         alignCorners=transform == "align_corners", halfPixelCenters=transform == "half_pixel",
         cubicCoeffA=-0.75 if mode == "cubic" else None,
     )  # fmt: skip
+
+
+def _whole(factors: list[float] | None, rounding: str) -> bool:
+    """Whether the engine's resize takes the pixels that torch takes: of factors with a rest, and of places in the
+    middle of pixels, torch's rounding of f32 decides."""
+    if factors is None:
+        return rounding != "round_prefer_ceil"
+    return all(f.is_integer() for f in factors)
+
+
+def _taken(ctx: TorchBuilder, x: Value, output_size: Sizes, factors: list[float] | None, middle: float) -> Value:
+    """Pixels ``floor((i + middle) * scale)`` of each axis, computed in f32 as torch does."""
+    sizes = ctx.sizes(x)[2:]
+    for i, n in enumerate(sizes):
+        factor = None if factors is None else factors[i]
+        wanted: Any = output_size[i] if output_size is not None else None
+        if wanted is None:
+            wanted = compute(ctx, "floor", compute(ctx, "mul", n, factor or 1.0))
+        count = ctx.scalar(wanted, DType.I64)
+        scale = (
+            ctx.binary("REALDIV", ctx.cast(ctx.scalar(n, DType.I64), DType.F32), ctx.cast(count, DType.F32))
+            if factor is None
+            else ctx.const(np.float32(1 / factor))
+        )
+        if factor is not None and len(sizes) == 2 and not middle:  # as torch has it for images alone
+            for times in (1, 2):
+                exact = compute(ctx, "eq", wanted, compute(ctx, "mul", n, times))
+                if exact is True:
+                    scale = ctx.const(np.float32(1 / times))
+                elif isinstance(exact, Number):
+                    scale = select(ctx, exact.value, ctx.const(np.float32(1 / times)), scale)
+        steps = ctx.cast(ctx.op("Range", ctx.const(np.int64(0)), count, ctx.const(np.int64(1))), DType.F32)
+        steps = ctx.binary("ADD", steps, middle) if middle else steps
+        places = ctx.cast(ctx.unary("FLOOR", ctx.binary("MUL", steps, scale)), DType.I64)
+        last = ctx.scalar(compute(ctx, "sub", n, 1), DType.I64)
+        x = ctx.op("GatherV2", x, ctx.binary("MINIMUM", places, last), ctx.const(np.int32(2 + i)))
+    return x
 
 
 def _resized_bytes(

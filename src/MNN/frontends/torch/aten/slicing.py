@@ -95,15 +95,33 @@ def chunk(ctx: TorchBuilder, x: Value, chunks: int, dim: int = 0) -> list[Value]
 
 
 @aten("tensor_split", "hsplit", "vsplit", "dsplit")
-def tensor_split(ctx: TorchBuilder, x: Value, at: int | list[int], dim: int | None = None) -> list[Value]:
+def tensor_split(ctx: TorchBuilder, x: Value, at: int | list[int] | Value, dim: int | None = None) -> list[Value]:
     named = {"hsplit": 0 if ctx.rank_of(x) == 1 else 1, "vsplit": 0, "dsplit": 2}
     axis = ctx.axis(x, next((d for n, d in named.items() if n in ctx.name), 0) if dim is None else dim)
-    size = ctx.known(ctx.size(x, axis), "a size that is split into pieces")
+    whole_size = ctx.size(x, axis)
+    if isinstance(at, Value):
+        found = ctx.constant(at)
+        if found is None:
+            raise ctx.unsupported("pieces by a tensor that is known only when the model runs", "give a list")
+        at = found.reshape(-1).tolist() if found.ndim else int(found)
+    assert not isinstance(at, Value)
+    if isinstance(at, int) and isinstance(whole_size, Number):
+        return split(ctx, x, [_share(ctx, whole_size, at, i) for i in range(at)], axis)
+    if not isinstance(at, int) and isinstance(whole_size, Number):
+        return [cut(ctx, x, axis, a, b) for a, b in itertools.pairwise([0, *at, END])]
+    size = ctx.known(whole_size, "a size that is split into pieces")
     if isinstance(at, int):
         whole, left = divmod(size, at)
         return pieces(ctx, x, axis, [whole + (i < left) for i in range(at)])
     bounds = [0, *[slice(n).indices(size)[1] for n in at], size]
     return [cut(ctx, x, axis, a, max(b, a)) for a, b in itertools.pairwise(bounds)]
+
+
+def _share(ctx: TorchBuilder, size: Int, count: int, i: int) -> Int:
+    """The size of piece ``i`` of ``count``: the first ones are longer by one where there is a rest."""
+    rest = compute(ctx, "sub", compute(ctx, "mod", size, count), i)
+    more = compute(ctx, "min", compute(ctx, "max", rest, 0), 1)
+    return compute(ctx, "add", compute(ctx, "floordiv", size, count), more)  # type: ignore[return-value]
 
 
 @aten("unbind", "unbind_copy")

@@ -14,12 +14,14 @@ from MNN.frontends.torch.aten.reshaping import unfold
 from MNN.frontends.torch.aten.slicing import END, cut
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.complex.arithmetic import made
-from MNN.frontends.torch.complex.tensor import COMPLEX, Complex
+from MNN.frontends.torch.complex.tensor import COMPLEX, Complex, apply_complex
 from MNN.frontends.torch.registry import apply
 from MNN.ir.graph import Value
 
 _NORMS = {None: (0, 2), "backward": (0, 2), "ortho": (1, 1), "forward": (2, 0)}
 """How transforms and their inverses are scaled: 0 not, 1 by ``1 / sqrt(n)``, 2 by ``1 / n``."""
+_TURNED: dict[str | None, str] = {None: "forward", "backward": "forward", "forward": "backward"}
+"""Of a transform into one that is scaled as its inverse is."""
 Norm = str | None
 
 
@@ -108,6 +110,11 @@ def _fitted(ctx: TorchBuilder, x: Complex | Variable, dims: Sequence[int], sizes
     return made(pairs) if isinstance(x, Complex) else Variable(ctx.squeeze(pairs, rank))
 
 
+def _mirrored(ctx: TorchBuilder, x: Any) -> Any:
+    """The complex conjugate."""
+    return apply_complex(ctx, "conj", [x], {}) if isinstance(x, Complex) else x
+
+
 def _rank(ctx: TorchBuilder, x: Complex | Variable) -> int:
     return x.rank(ctx) if isinstance(x, Complex) else ctx.rank_of(x.read(ctx))
 
@@ -115,7 +122,12 @@ def _rank(ctx: TorchBuilder, x: Complex | Variable) -> int:
 def _whole(
     ctx: TorchBuilder, x: Any, s: Sequence[int | None] | None, dim: Sequence[int] | None, norm: Norm, kind: str
 ) -> Any:
-    """``kind``: ``fft``, ``ifft``, ``rfft`` or ``irfft``, over several axes."""
+    """``kind``: ``fft``, ``ifft``, ``rfft``, ``irfft``, or ``hfft`` and ``ihfft``, over several axes."""
+    if kind in ("hfft", "ihfft"):  # of signals with a real spectrum: as irfft and rfft of what is mirrored in time
+        turned = _TURNED.get(norm, norm)
+        if kind == "hfft":
+            return _whole(ctx, _mirrored(ctx, x), s, dim, turned, "irfft")
+        return _mirrored(ctx, _whole(ctx, x, s, dim, turned, "rfft"))
     dims = list(range(_rank(ctx, x))) if dim is None else list(dim)
     if dim is None and s is not None:
         dims = dims[len(dims) - len(s) :]
@@ -156,7 +168,7 @@ def _enter(kind: str) -> None:
     COMPLEX.handles(f"fft_{kind}2")(several((-2, -1)))
 
 
-for _kind in ("fft", "ifft", "rfft", "irfft"):
+for _kind in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
     _enter(_kind)
 
 

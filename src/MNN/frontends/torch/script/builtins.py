@@ -9,7 +9,7 @@ from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.complex.tensor import Complex
 from MNN.frontends.torch.numbers import Number, is_scalar
-from MNN.frontends.torch.scalars import NAMES, compute, known_number
+from MNN.frontends.torch.scalars import NAMES, compute, known_number, same
 from MNN.frontends.torch.script import open_lists
 from MNN.frontends.torch.script.journal import check_merged, note_container, refill
 from MNN.frontends.torch.script.optional import Maybe, is_none, unwrapped
@@ -58,7 +58,9 @@ def plain(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any])
             except (ArithmeticError, ValueError) as error:
                 raise RaisedError(f"{type(error).__name__}: {error}") from error
     if len(args) == 2 and name in ("eq", "ne") and not any(isinstance(a, (Variable, Complex)) for a in args):
-        return (args[0] == args[1]) == (name == "eq")
+        lists = all(isinstance(a, (list, tuple)) and not open_lists.is_open(a) for a in args)
+        equal = same(ctx, *args) if lists else args[0] == args[1]
+        return equal if name == "eq" else known_number(ctx, compute(ctx, "not", equal))
     return NOT_PLAIN
 
 

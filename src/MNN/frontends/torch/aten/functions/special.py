@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from MNN.frontends.common.functions import bessel, gamma, normal, zeta
+from MNN.frontends.common.functions import bessel, gamma, incomplete, normal, zeta
 from MNN.frontends.torch.builder import Operand, TorchBuilder
 from MNN.frontends.torch.registry import Handler, apply, aten
 from MNN.ir.dtype import DType
@@ -15,6 +15,7 @@ _OF_ONE: dict[tuple[str, ...], Callable[[TorchBuilder, Value], Value]] = {
     ("lgamma", "special_gammaln"): gamma.lgamma,
     ("digamma", "special_digamma", "special_psi"): gamma.digamma,
     ("special_log_ndtr",): gamma.log_ndtr,
+    ("special_erfcx",): gamma.erfcx,
     ("special_ndtri",): normal.quantile,
     ("special_spherical_bessel_j0",): bessel.spherical,
     ("i0", "special_i0", "special_modified_bessel_i0"): lambda ctx, x: bessel.modified(ctx, x, 0),
@@ -60,6 +61,15 @@ def mvlgamma(ctx: TorchBuilder, x: Value, p: int) -> Value:
     for j in range(count):
         total = ctx.binary("ADD", total, gamma.lgamma(ctx, ctx.binary("SUB", wide, j / 2)))
     return ctx.cast(total, kind)
+
+
+@aten("igamma", "igammac", "special_gammainc", "special_gammaincc")
+def incomplete_gamma(ctx: TorchBuilder, a: Value, x: Value) -> Value:
+    """The regularised incomplete gamma functions."""
+    upper = ctx.name in ("igammac", "special_gammaincc")
+    kind = ctx.type_of(ctx.as_float(ctx.together(a, x)[0]))
+    shape, at = (ctx.cast(v, DType.F64) for v in ctx.together(a, x))
+    return ctx.cast(incomplete.gamma(ctx, shape, at, upper), kind)
 
 
 @aten("special_zeta")

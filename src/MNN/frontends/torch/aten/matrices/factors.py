@@ -201,6 +201,14 @@ def cond(ctx: TorchBuilder, x: Value, p: Any = None) -> Value:
 def vander(ctx: TorchBuilder, x: Value, *, N: int | None = None) -> Value:
     """Powers of numbers in rows, from 0."""
     x = x if ctx.type_of(x).is_float else ctx.cast(x, DType.I64)
+    x = ctx.unsqueeze(x, 0) if ctx.rank_of(x) == 0 else x
     count = ctx.size(x, -1) if N is None else N
     powers = apply(ctx, "arange", [count], {"dtype": ctx.type_of(x)})
     return ctx.binary("POW", ctx.unsqueeze(x, ctx.rank_of(x)), powers)
+
+
+@aten("vander")
+def falling_vander(ctx: TorchBuilder, x: Value, N: int | None = None, increasing: bool = False) -> Value:
+    """Powers of numbers in rows, to 0 unless they are to increase."""
+    powers = vander(ctx, x, N=N)
+    return powers if increasing else apply(ctx, "flip", [powers, -1], {})

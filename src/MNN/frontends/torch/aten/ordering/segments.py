@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 
-from MNN.frontends.torch.aten.reductions import reduced
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Scalar
 from MNN.frontends.torch.registry import apply, aten
+from MNN.frontends.torch.scalars import compute
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
-_STARTS = {"sum": ("SUM", 0.0), "mean": ("SUM", 0.0), "prod": ("PROD", 1.0),
-           "max": ("MAXIMUM", -math.inf), "min": ("MINIMUM", math.inf)}  # fmt: skip
-"""The reduction of each kind, and what it is of nothing."""
+_STARTS = {"sum": ("sum", 0.0), "mean": ("sum", 0.0), "prod": ("prod", 1.0),
+           "max": ("amax", -math.inf), "min": ("amin", math.inf)}  # fmt: skip
+"""How each kind is written to its place, and what it is of nothing."""
 
 
 @aten("segment_reduce")
@@ -35,26 +36,23 @@ def segment_reduce(
             raise ctx.unsupported("segments without lengths", "give lengths or offsets")
         ends = apply(ctx, "cumsum", [lengths, axis], {})
         begins = ctx.binary("SUB", ends, lengths)
-    places = apply(ctx, "arange", [ctx.size(data, axis)], {})
-    within = ctx.op(
-        "BinaryOp",
-        ctx.binary("GREATER_EQUAL", places, ctx.unsqueeze(begins, axis + 1)),
-        ctx.binary("LESS", places, ctx.unsqueeze(ends, axis + 1)),
-        opType="MUL",
-    )  # [*batch, S, N]
     rank = ctx.rank_of(data)
-    wide = ctx.unsqueeze(within, *range(axis + 2, rank + 1))
+    count = ctx.size(ends, axis)
+    places = apply(ctx, "arange", [ctx.size(data, axis)], {})
+    places = apply(ctx, "expand", [places, [*ctx.sizes(ends)[:axis], -1]], {})
+    number = apply(ctx, "searchsorted", [ends, places], {"right": True})  # ends that are passed
+    before = ctx.binary("LESS", places, apply(ctx, "slice", [begins, axis, 0, 1], {}))
+    number = apply(ctx, "where", [before, ctx.scalar(count, DType.I64), number], {})  # what is in none goes to one more
+    wide = apply(ctx, "expand", [ctx.unsqueeze(number, *range(axis + 1, rank)), ctx.sizes(data)], {})
     kind, start = _STARTS[reduce]
-    lines = apply(ctx, "where", [wide, ctx.unsqueeze(data, axis), start], {})
-    found = reduced(ctx, kind, lines, axis + 1, False)
+    room = [compute(ctx, "add", count, 1) if i == axis else n for i, n in enumerate(ctx.sizes(data))]
+    blank = apply(ctx, "full", [room, start if initial is None else initial], {"dtype": ctx.type_of(data)})
+    found = apply(ctx, "scatter_reduce", [blank, axis, wide, data, kind], {})
+    found = apply(ctx, "slice", [found, axis, 0, -1], {})
     if reduce != "mean":
-        return found if initial is None else ctx.binary(_JOINED[reduce], found, initial)
-    count = ctx.unsqueeze(ctx.cast(ctx.binary("SUB", ends, begins), ctx.type_of(data)), *range(axis + 1, rank))
-    found = found if initial is None else ctx.binary("ADD", found, initial)
-    nothing = apply(ctx, "eq", [count, 0], {})
+        return found  # type: ignore[no-any-return]
+    lines = ctx.unsqueeze(ctx.cast(ctx.binary("SUB", ends, begins), ctx.type_of(data)), *range(axis + 1, rank))
+    nothing = apply(ctx, "eq", [lines, 0], {})
     return apply(  # type: ignore[no-any-return]
-        ctx, "where", [nothing, math.nan if initial is None else initial, ctx.binary("REALDIV", found, count)], {}
+        ctx, "where", [nothing, math.nan if initial is None else initial, ctx.binary("REALDIV", found, lines)], {}
     )
-
-
-_JOINED = {"sum": "ADD", "prod": "MUL", "max": "MAXIMUM", "min": "MINIMUM"}

@@ -78,31 +78,33 @@ def quantile(
     ctx: TorchBuilder, x: Value, q: Value | float, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear",
 ) -> Value:  # fmt: skip
-    """Where so much of an axis' sorted numbers lies below; several of these are put in front."""
-    if ctx.name == "nanquantile":
-        raise ctx.unsupported("quantiles that leave out NaN", "use quantile")
+    """Where so much of an axis' sorted numbers lies below; several of these are put in front. NaN counts as the largest
+    number, and is what comes out, or is left out."""
+    left_out = ctx.name == "nanquantile"
     rank = ctx.rank_of(x)
     flat, axis = (ctx.reshape(x, [-1]), 0) if dim is None or rank == 0 else (x, ctx.axis(x, dim))
     kind = ctx.type_of(x)
     lines = apply(ctx, "sort", [flat, axis], {})[0]
     wanted = q if isinstance(q, Value) else ctx.scalar(q, kind)
-    several = wanted.shape != ()
-    last = ctx.scalar(ctx.size(flat, axis), DType.I64)
-    place = ctx.binary("MUL", ctx.reshape(wanted, [-1]), ctx.cast(ctx.binary("SUB", last, 1), kind))
+    several, unordered = wanted.shape != (), apply(ctx, "isnan", [flat], {})
+    count: Value = ctx.scalar(ctx.size(flat, axis), DType.I64)
+    if left_out:
+        count = apply(ctx, "sum", [apply(ctx, "logical_not", [unordered], {}), axis, True], {})
+    shares = ctx.unsqueeze(ctx.reshape(wanted, [-1]), *range(1, ctx.rank_of(flat) - axis))
+    place = ctx.binary("MUL", shares, ctx.cast(ctx.binary("MAXIMUM", ctx.binary("SUB", count, 1), 0), kind))
     if interpolation == "nearest":
         place = ctx.unary("ROUND", place)
-    low, high = ctx.unary("FLOOR", place), ctx.unary("CEIL", place)
-    ends = [
-        apply(ctx, "index_select", [lines, axis, ctx.cast(low if side == "lower" else high, DType.I64)], {})
-        for side in ("lower", "higher")
-    ]
-    share = ctx.unsqueeze(ctx.binary("SUB", place, low), *range(1, ctx.rank_of(flat) - axis))
+    ends = [ctx.cast(ctx.unary(way, place), DType.I64) for way in ("FLOOR", "CEIL")]
+    if left_out:
+        ends = [apply(ctx, "take_along_dim", [lines, at, axis], {}) for at in ends]
+    else:
+        ends = [apply(ctx, "index_select", [lines, axis, ctx.op("Reshape", at, ctx.const([-1]))], {}) for at in ends]
     if interpolation in ("lower", "higher"):
         out = ends[interpolation == "higher"]
     else:
-        share = share if interpolation != "midpoint" else ctx.scalar(0.5, kind)
-        out = apply(ctx, "lerp", [*ends, share], {})
-    missing = apply(ctx, "any", [apply(ctx, "isnan", [flat], {}), axis, True], {})
+        share = ctx.binary("SUB", place, ctx.unary("FLOOR", place))
+        out = apply(ctx, "lerp", [*ends, share if interpolation != "midpoint" else ctx.scalar(0.5, kind)], {})
+    missing = ctx.binary("EQUAL", count, 0) if left_out else apply(ctx, "any", [unordered, axis, True], {})
     out = apply(ctx, "where", [missing, float("nan"), out], {})
     out = apply(ctx, "movedim", [out, axis, 0], {})
     if keepdim:

@@ -1,4 +1,4 @@
-"""Losses, as models have them that give one beside their answer."""
+"""Losses of numbers beside numbers: distances, logarithms, margins."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 from MNN.frontends.common.expressions import log1p_exp
 from MNN.frontends.torch.aten.reductions import p_norm, reduced
 from MNN.frontends.torch.builder import TorchBuilder
-from MNN.frontends.torch.numbers import Scalar
 from MNN.frontends.torch.registry import apply, aten
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
@@ -16,19 +15,19 @@ _LARGEST_EXPONENT = 11.0859375
 """The largest f16 whose exponential is one."""
 
 
-def _gathered(ctx: TorchBuilder, x: Value, reduction: int) -> Value:
+def gathered(ctx: TorchBuilder, x: Value, reduction: int) -> Value:
     """``reduction``: 0 none, 1 the mean, 2 the sum."""
     return x if reduction == 0 else reduced(ctx, "MEAN" if reduction == 1 else "SUM", x, None, False)
 
 
 @aten("mse_loss")
 def mse_loss(ctx: TorchBuilder, x: Value, y: Value, reduction: int = 1) -> Value:
-    return _gathered(ctx, ctx.unary("SQUARE", ctx.binary("SUB", x, y)), reduction)
+    return gathered(ctx, ctx.unary("SQUARE", ctx.binary("SUB", x, y)), reduction)
 
 
 @aten("l1_loss")
 def l1_loss(ctx: TorchBuilder, x: Value, y: Value, reduction: int = 1) -> Value:
-    return _gathered(ctx, ctx.unary("ABS", ctx.binary("SUB", x, y)), reduction)
+    return gathered(ctx, ctx.unary("ABS", ctx.binary("SUB", x, y)), reduction)
 
 
 @aten("smooth_l1_loss")
@@ -36,15 +35,15 @@ def smooth_l1_loss(ctx: TorchBuilder, x: Value, y: Value, reduction: int = 1, be
     difference = ctx.binary("SUB", x, y)
     apart = ctx.unary("ABS", difference)
     if beta == 0:
-        return _gathered(ctx, apart, reduction)
+        return gathered(ctx, apart, reduction)
     square = ctx.binary("MUL", ctx.unary("SQUARE", difference), 0.5 / beta)
     small = ctx.op("BinaryOp", apart, ctx.const_like(beta, apart), opType="LESS")
-    return _gathered(ctx, ctx.op("Select", small, square, ctx.binary("SUB", apart, 0.5 * beta)), reduction)
+    return gathered(ctx, ctx.op("Select", small, square, ctx.binary("SUB", apart, 0.5 * beta)), reduction)
 
 
 @aten("huber_loss")
 def huber_loss(ctx: TorchBuilder, x: Value, y: Value, reduction: int = 1, delta: float = 1.0) -> Value:
-    return _gathered(ctx, ctx.binary("MUL", smooth_l1_loss(ctx, x, y, 0, delta), delta), reduction)
+    return gathered(ctx, ctx.binary("MUL", smooth_l1_loss(ctx, x, y, 0, delta), delta), reduction)
 
 
 @aten("binary_cross_entropy_with_logits")
@@ -63,7 +62,7 @@ def binary_cross_entropy_with_logits(
         more = ctx.op("BinaryOp", ctx.binary("SUB", pos_weight, 1), y, opType="MUL")
         tail = ctx.op("BinaryOp", tail, ctx.binary("ADD", more, 1), opType="MUL")
     out = ctx.op("BinaryOp", ctx.op("BinaryOp", rest, x, opType="MUL"), tail, opType="ADD")
-    return _gathered(ctx, out if weight is None else ctx.op("BinaryOp", out, weight, opType="MUL"), reduction)
+    return gathered(ctx, out if weight is None else ctx.op("BinaryOp", out, weight, opType="MUL"), reduction)
 
 
 @aten("binary_cross_entropy")
@@ -87,72 +86,7 @@ def binary_cross_entropy(
         opType="ADD",
     )
     out = ctx.unary("NEG", both)
-    return _gathered(ctx, out if weight is None else ctx.op("BinaryOp", out, weight, opType="MUL"), reduction)
-
-
-@aten("nll_loss", "nll_loss_nd", "nll_loss2d", "nll_loss_forward", "nll_loss2d_forward")
-def nll_loss(
-    ctx: TorchBuilder, x: Value, target: Value, weight: Value | None = None, reduction: int = 1,
-    ignore_index: Scalar = -100,
-) -> Value | list[Value]:  # fmt: skip
-    """Minus the number of each target's class (axis 1, or 0 of a single sample); of these the mean is weighted."""
-    both = ctx.name.endswith("forward")
-    out, total = _likelihood(ctx, x, target, weight, reduction, ignore_index)
-    return [out, total] if both else out
-
-
-def _likelihood(
-    ctx: TorchBuilder, x: Value, target: Value, weight: Value | None, reduction: int, ignore_index: Scalar
-) -> tuple[Value, Value]:
-    """The loss, and the sum of the weights of all targets."""
-    axis = min(ctx.rank_of(x) - 1, 1)
-    kept = ctx.binary("NOTEQUAL", target, ignore_index)
-    classes = apply(ctx, "where", [kept, target, 0], {})
-    picked = apply(ctx, "gather", [x, axis, ctx.unsqueeze(classes, axis)], {})
-    weights = ctx.cast(kept, ctx.type_of(x))
-    if weight is not None:
-        weights = ctx.binary("MUL", weights, apply(ctx, "embedding", [weight, classes], {}))
-    shares = ctx.unary("NEG", ctx.binary("MUL", ctx.squeeze(picked, axis), weights))
-    shares = apply(ctx, "where", [kept, shares, 0.0], {})
-    total = reduced(ctx, "SUM", weights, None, False)
-    out = shares if reduction == 0 else reduced(ctx, "SUM", shares, None, False)
-    if reduction == 1:
-        out = ctx.binary("REALDIV", out, total)
-    return out, total
-
-
-@aten("cross_entropy_loss")
-def cross_entropy(
-    ctx: TorchBuilder, x: Value, target: Value, weight: Value | None = None, reduction: int = 1,
-    ignore_index: Scalar = -100, label_smoothing: float = 0.0,
-) -> Value:  # fmt: skip
-    """Targets are classes, or how likely each class is."""
-    axis = min(ctx.rank_of(x) - 1, 1)
-    logs = apply(ctx, "log_softmax", [x, axis], {})
-    if ctx.type_of(target).is_float:
-        count = ctx.known(ctx.size(x, axis), "a number of classes")
-        if label_smoothing:
-            target = ctx.binary("ADD", ctx.binary("MUL", target, 1 - label_smoothing), label_smoothing / count)
-        shares = ctx.binary("MUL", logs, target)
-        if weight is not None:
-            shares = ctx.binary("MUL", shares, ctx.unsqueeze(weight, *range(1, ctx.rank_of(x) - axis)))
-        lines = ctx.unary("NEG", reduced(ctx, "SUM", shares, axis, False))
-        return _gathered(ctx, lines, reduction)
-    found, total = _likelihood(ctx, logs, target, weight, reduction, ignore_index)
-    if not label_smoothing:
-        return found
-    count = ctx.known(ctx.size(x, axis), "a number of classes")
-    if weight is not None:
-        logs = ctx.binary("MUL", logs, ctx.unsqueeze(weight, *range(1, ctx.rank_of(x) - axis)))
-    even = ctx.unary("NEG", reduced(ctx, "SUM", logs, axis, False))
-    even = apply(ctx, "where", [ctx.binary("NOTEQUAL", target, ignore_index), even, 0.0], {})
-    if reduction:
-        even = reduced(ctx, "SUM", even, None, False)
-    if reduction == 1:
-        even = ctx.binary("REALDIV", even, total)
-    return ctx.binary(
-        "ADD", ctx.binary("MUL", found, 1 - label_smoothing), ctx.binary("MUL", even, label_smoothing / count)
-    )
+    return gathered(ctx, out if weight is None else ctx.op("BinaryOp", out, weight, opType="MUL"), reduction)
 
 
 @aten("kl_div")
@@ -162,7 +96,7 @@ def kl_div(ctx: TorchBuilder, x: Value, target: Value, reduction: int = 1, *, lo
         out = ctx.binary("MUL", ctx.unary("EXP", target), ctx.binary("SUB", target, x))
     else:
         out = ctx.binary("SUB", apply(ctx, "xlogy", [target, target], {}), ctx.binary("MUL", target, x))
-    return _gathered(ctx, out, reduction)
+    return gathered(ctx, out, reduction)
 
 
 @aten("soft_margin_loss")
@@ -172,7 +106,7 @@ def soft_margin_loss(ctx: TorchBuilder, x: Value, y: Value, reduction: int = 1) 
     out = apply(ctx, "softplus", [turned], {})
     if ctx.type_of(turned) is DType.F16:
         out = apply(ctx, "where", [ctx.binary("GREATER", turned, _LARGEST_EXPONENT), math.inf, out], {})
-    return _gathered(ctx, out, reduction)
+    return gathered(ctx, out, reduction)
 
 
 @aten("margin_ranking_loss")
@@ -180,10 +114,10 @@ def margin_ranking_loss(
     ctx: TorchBuilder, x: Value, y: Value, target: Value, margin: float = 0.0, reduction: int = 1
 ) -> Value:
     apart = ctx.binary("MUL", ctx.unary("NEG", target), ctx.binary("SUB", x, y))
-    return _gathered(ctx, _above(ctx, ctx.binary("ADD", apart, margin)), reduction)
+    return gathered(ctx, above(ctx, ctx.binary("ADD", apart, margin)), reduction)
 
 
-def _above(ctx: TorchBuilder, x: Value) -> Value:
+def above(ctx: TorchBuilder, x: Value) -> Value:
     """What is above 0, with the slope 1 at 0 itself."""
     return apply(ctx, "clamp_min", [x, 0], {})  # type: ignore[no-any-return]
 
@@ -191,9 +125,9 @@ def _above(ctx: TorchBuilder, x: Value) -> Value:
 @aten("hinge_embedding_loss")
 def hinge_embedding_loss(ctx: TorchBuilder, x: Value, target: Value, margin: float = 1.0, reduction: int = 1) -> Value:
     """``x`` where the target is 1, what a margin leaves where it is -1."""
-    far = _where_equal(ctx, target, 1, 0.0, _above(ctx, ctx.binary("SUB", margin, x)))
+    far = _where_equal(ctx, target, 1, 0.0, above(ctx, ctx.binary("SUB", margin, x)))
     near = _where_equal(ctx, target, -1, 0.0, x)
-    return _gathered(ctx, ctx.binary("ADD", near, far), reduction)
+    return gathered(ctx, ctx.binary("ADD", near, far), reduction)
 
 
 def _where_equal(ctx: TorchBuilder, x: Value, number: int, chosen: float, other: Value) -> Value:
@@ -215,10 +149,8 @@ def cosine_embedding_loss(
     cosine = ctx.binary("REALDIV", squares(x, y), ctx.unary("SQRT", lengths))
     near = _where_equal(ctx, target, 1, 1.0, ctx.const_like(0, cosine))
     near = ctx.binary("SUB", near, ctx.binary("MUL", near, cosine))
-    far = apply(
-        ctx, "where", [ctx.binary("EQUAL", target, -1), _above(ctx, ctx.binary("SUB", cosine, margin)), 0.0], {}
-    )
-    return _gathered(ctx, ctx.binary("ADD", near, far), reduction)
+    far = apply(ctx, "where", [ctx.binary("EQUAL", target, -1), above(ctx, ctx.binary("SUB", cosine, margin)), 0.0], {})
+    return gathered(ctx, ctx.binary("ADD", near, far), reduction)
 
 
 @aten("triplet_margin_loss")
@@ -234,31 +166,7 @@ def triplet_margin_loss(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = ctx.binary("MINIMUM", far, distance(positive, negative))
-    return _gathered(ctx, _above(ctx, ctx.binary("SUB", ctx.binary("ADD", near, margin), far)), reduction)
-
-
-@aten("multi_margin_loss")
-def multi_margin_loss(
-    ctx: TorchBuilder, x: Value, target: Value, p: Scalar = 1, margin: Scalar = 1, weight: Value | None = None,
-    reduction: int = 1,
-) -> Value:  # fmt: skip
-    """The mean over other classes of what their numbers have above the target's, less a margin, to the power ``p``."""
-    single = ctx.rank_of(x) < 2
-    rows = ctx.reshape(x, [1, -1]) if single else x
-    index = ctx.reshape(target, [-1, 1])
-    own = apply(ctx, "gather", [rows, 1, index], {})
-    over = ctx.op("ReLU", ctx.binary("ADD", ctx.binary("SUB", rows, own), margin))
-    over = apply(ctx, "pow", [over, p], {})
-    if weight is not None:
-        over = ctx.binary("MUL", over, apply(ctx, "embedding", [weight, index], {}))
-    places = apply(ctx, "arange", [ctx.size(rows, 1)], {})
-    over = apply(ctx, "where", [ctx.binary("EQUAL", places, index), 0.0, over], {})
-    lines = reduced(ctx, "MEAN", over, 1, False)
-    return (
-        ctx.squeeze(lines, 0)
-        if single and reduction == 0 and ctx.rank_of(target) == 0
-        else _gathered(ctx, lines, reduction)
-    )
+    return gathered(ctx, above(ctx, ctx.binary("SUB", ctx.binary("ADD", near, margin), far)), reduction)
 
 
 @aten("poisson_nll_loss")
@@ -277,4 +185,4 @@ def poisson_nll_loss(
         term = ctx.binary("SUB", ctx.binary("MUL", safe, ctx.unary("LOG", safe)), safe)
         term = ctx.binary("ADD", term, ctx.binary("MUL", ctx.unary("LOG", ctx.binary("MUL", safe, math.tau)), 0.5))
         out = ctx.binary("ADD", out, apply(ctx, "where", [ctx.binary("GREATER", target, 1), term, 0.0], {}))
-    return _gathered(ctx, out, reduction)
+    return gathered(ctx, out, reduction)

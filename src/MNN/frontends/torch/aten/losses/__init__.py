@@ -1,0 +1,1 @@
+"""Losses, as models have them that give one beside their answer."""
