@@ -14,7 +14,7 @@ import numpy as np
 from MNN.expr import compute
 from MNN.expr.arrays import direct, few
 from MNN.expr.fused import Deferred, function_of, is_function
-from MNN.expr.fused.settings import SETTINGS
+from MNN.expr.fused.settings import is_lazy
 from MNN.expr.node import Expr, UnwrittenError
 from MNN.expr.output import KINDS
 from MNN.expr.types import NCHW, NHWC, data_format, promote, storable
@@ -104,7 +104,7 @@ def apply_all(
     """An operator's results. Of constants they are computed at once; misfits raise :class:`MNNError` here."""
     if layout is None:
         layout = layout_of(operands)
-    results = None if SETTINGS.lazy else _computed(op, operands, outputs, attrs)
+    results = None if is_lazy() else _computed(op, operands, outputs, attrs)
     if results is not None:
         return [_kept(a, layout) for a in results]
     expr = Expr(op, [None if v is None else (v._expr, v._index) for v in operands], attrs)
@@ -187,7 +187,7 @@ def _deferred(op: str, operands: Sequence[Var | None], attrs: dict[str, Any]) ->
 
 def apply(op: str, *operands: Var | None, layout: data_format | None = None, **attrs: Any) -> Var:
     """The only result of an operator."""
-    if not SETTINGS.lazy:
+    if not is_lazy():
         if is_function(op) and (later := _deferred(op, operands, attrs)) is not None:
             return Var(later, 0, layout_of(operands) if layout is None else layout)
         results = _computed(op, operands, 1, attrs)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import compute, memory
 from MNN.expr.build import apply, leaf, own, to_var
-from MNN.expr.fused.settings import SETTINGS
+from MNN.expr.fused.settings import SETTINGS, set_lazy
 from MNN.expr.node import Expr
 from MNN.expr.types import NCHW, Backend, ElementType, Ints, PrecisionMode, data_format, dtype, dtype_of, format_of
 from MNN.expr.var import Var
@@ -118,7 +118,7 @@ def set_global_executor_config(
 
 def lazy_eval(lazy: bool) -> None:
     """Whether expressions of constants are kept as expressions instead of computed at once. Off by default."""
-    SETTINGS.lazy = bool(lazy)
+    set_lazy(bool(lazy))
 
 
 def set_lazy_mode(mode: int) -> None:

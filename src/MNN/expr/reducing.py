@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from MNN.errors import ShapeError
 from MNN.expr.arrays import few, views
 from MNN.expr.build import apply, apply_all, cast, compare, floats, leaf, number, pair, to_var
-from MNN.expr.fused.settings import SETTINGS
+from MNN.expr.fused.settings import is_lazy
 from MNN.expr.types import NHWC, Axes, Ints
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
@@ -137,7 +137,7 @@ def sort(x: ArrayLike, axis: int = -1, arg: bool = False, descend: bool = False)
     v = with_axis(to_var(x), axis) if arg else to_var(x)
     if not -v.ndim <= int(axis) < v.ndim:
         raise ShapeError(f"axis {axis} is outside of a tensor of shape {v.shape}")
-    if not (arg or descend or v._expr.sources or SETTINGS.lazy):  # numbers alone: equals are the same
+    if not (arg or descend or v._expr.sources or is_lazy()):  # numbers alone: equals are the same
         return leaf(np.sort(v._array(), axis=int(axis)), v.data_format)
     if arg and not descend and (order := views.order(v, int(axis))) is not None:
         return order
