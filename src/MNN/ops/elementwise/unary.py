@@ -47,11 +47,11 @@ def _hardswish(b: BodyBuilder, x: int) -> int:
 
 
 def _gelu_tanh(b: BodyBuilder, x: int) -> int:
-    """Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016: the form with tanh."""
-    cube = b("mul", b("mul", x, x), x)
-    inner = b("add", x, b("mul", cube, _number(b, 0.044715, x)))
-    t = b("tanh", b("mul", inner, _number(b, math.sqrt(2.0 / math.pi), x)))
-    return b("mul", b("mul", x, _number(b, 0.5, x)), b("add", t, _number(b, 1.0, x)))
+    """Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016: the form with tanh, ``x / 2 * (1 + tanh(y))``, which is
+    ``x * sigmoid(2 y)``: one exponential, and no digits lost where x is negative."""
+    c = 2.0 * math.sqrt(2.0 / math.pi)
+    slope = b("add", b("mul", b("mul", x, x), _number(b, 0.044715 * c, x)), _number(b, c, x))
+    return b("mul", x, _sigmoid(b, b("mul", x, slope)))
 
 
 def _gelu(b: BodyBuilder, x: int) -> int:
