@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -26,19 +26,8 @@ def _computed() -> list[Var]:
 
 
 def _elsewhere(run: Callable[[], None]) -> None:
-    errors: list[BaseException] = []
-
-    def caught() -> None:
-        try:
-            run()
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=caught)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(run).result()
 
 
 def test_other_threads_compute_at_once() -> None:

@@ -47,8 +47,8 @@ def _hardswish(b: BodyBuilder, x: int) -> int:
 
 
 def _gelu_tanh(b: BodyBuilder, x: int) -> int:
-    """Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016: the form with tanh, ``x / 2 * (1 + tanh(y))``, which is
-    ``x * sigmoid(2 y)``: one exponential, and no digits lost where x is negative."""
+    """Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016: the form with tanh, ``x / 2 * (1 + tanh(y))``, which
+    is ``x * sigmoid(2 y)``: one exponential, and no digits lost where x is negative."""
     c = 2.0 * math.sqrt(2.0 / math.pi)
     slope = b("add", b("mul", b("mul", x, x), _number(b, 0.044715 * c, x)), _number(b, c, x))
     return b("mul", x, _sigmoid(b, b("mul", x, slope)))
