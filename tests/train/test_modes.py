@@ -42,6 +42,24 @@ def test_each_module_is_in_the_mode_that_it_was_in(what: str, tmp_path: Path) ->
     assert [m.is_training for m in (model, model.first, model.norm, model.last)] == [True, True, False, True]
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_layers_in_inference_mode_stay_so(whole: bool, tmp_path: Path) -> None:
+    """A model that is in inference mode as a whole is trained as a whole."""
+    model, (x, y) = Frozen(), _data((16, 3))
+    if not whole:
+        model.train(False)
+    before = [v.read() for v in model.norm.statistics]
+    optimizer = MNN.optim.SGD(model, 0.01)
+    train.save_program(tmp_path / "step.mnn", model, optimizer, x[:8], y[:8])
+    program = train.TrainingProgram.load(tmp_path / "step.mnn")
+    losses = [program.step(x[:8], y[:8]) for _ in range(2)]
+    found = train.fit(model, (x[:8], y[:8]), 2, optimizer=optimizer, batch_size=8, validation=(x, y), progress=False)
+    np.testing.assert_allclose(found.losses, losses, rtol=1e-5)  # samples come in another order
+    assert [m.is_training for m in (model, model.first, model.norm, model.last)] == [True, True, not whole, True]
+    kept = [np.array_equal(a, v.read()) for a, v in zip(before, model.norm.statistics, strict=True)]
+    assert kept == [whole] * 2
+
+
 def test_validations_of_integers_are_of_the_weights_of_their_epoch() -> None:
     class Net(nn.Module):
         def __init__(self) -> None:

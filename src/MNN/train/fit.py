@@ -52,7 +52,8 @@ def fit(
     keep_best: bool = False,
     settings: Mapping[str, object] | None = None,
 ) -> History:
-    """Trains ``model`` in place and says what happened.
+    """Trains ``model`` in place and says what happened. Layers that were switched to inference (``train(False)``) in a
+    model that is in training mode stay so.
 
     ``data``: a :class:`~MNN.data.DataLoader`, a :class:`~MNN.data.Dataset`, or arrays ``(inputs, targets)``; so is
     ``validation``, of which loss and metrics are told after every epoch. ``loss`` takes what the model gives and the
@@ -100,13 +101,14 @@ def fit(
     check = None if validation is None else _loader(validation, batch_size, False, seed)
     steps, looks = Steps(model, own, loss), Steps(model, None, loss)
     telling = Telling(progress)
+    if not model.is_training:  # otherwise the layers that are not trained were left out on purpose
+        model.train(True)
     stopped = _stale(found, patience)
     with Interruption() as interruption:
         while len(found.epochs) < epochs and not stopped:
             number, clock = len(found.epochs) + 1, time.perf_counter()
             wanted = None if metrics is None else metrics_of(metrics)
             begun, found.begun = found.begun or Begun(), None
-            model.train(True)
             for inputs, targets in _batches(loader, begun, save):
                 if schedule is not None:
                     own.learning_rate = not_negative("the schedule's rate", schedule(own.steps))
