@@ -10,15 +10,17 @@ import pytest
 
 import MNN
 from MNN.errors import MNNError
+from MNN.frontends import load_graph
+from MNN.frontends.mnn.write import write_mnn
 from tests import zoo
 from tests.train.networks import Small
 
-nn, train = MNN.nn, MNN.train
+F, nn, train = MNN.expr, MNN.nn, MNN.train
 BATCH = 25
 
 
 class Dropped(Small):
-    """With dropout, whose numbers follow from the number of the step."""
+    """With dropout, whose numbers follow from the number of the loss."""
 
     def __init__(self):
         super().__init__()
@@ -75,6 +77,31 @@ def test_it_goes_on_as_the_model_would(name, digits, tmp_path):
     found += [later.step(*batch) for batch in digits[13:20]]
     assert found == losses[7:]
     assert later.steps == (20 if name != "adamw" else 6)
+
+
+def test_older_files_draw_by_the_number_of_the_step(digits, tmp_path):
+    model, optimizer, _ = trained(OPTIMIZERS["adam"], digits[:2])
+    train.save_program(tmp_path / "a.mnn", model, optimizer, *digits[0])
+    graph = load_graph(tmp_path / "a.mnn")
+    inputs = {v.name: v for v in graph.inputs}
+    for node in graph.nodes:
+        node.inputs = [inputs["time"] if v is inputs["draw"] else v for v in node.inputs]
+    graph.inputs.remove(inputs["draw"])
+    write_mnn(graph, tmp_path / "older.mnn")
+    found, older = (train.TrainingProgram.load(tmp_path / name) for name in ("a.mnn", "older.mnn"))
+    assert [older.step(*batch) for batch in digits[2:5]] == [found.step(*batch) for batch in digits[2:5]]
+
+
+def test_each_loss_of_a_step_has_its_own_mask():
+    model = Dropped()
+    optimizer = MNN.optim.SGD(model, 0.0, accumulate=3)
+    kept = []
+    for _ in range(6):
+        drawn = model.drop(np.ones((4, 50), np.float32))
+        loss = F.reduce_sum(drawn) + 0.0 * F.reduce_sum(model.parameters[0])
+        optimizer.step(loss, [drawn])
+        kept.append(drawn.read().tobytes())
+    assert len(set(kept)) == 6
 
 
 def test_it_needs_no_model(digits, tmp_path):

@@ -61,6 +61,24 @@ def test_a_scale_that_is_too_large_is_halved_until_it_is_not():
     assert all(np.array_equal(a, v.read()) for a, v in zip(found, model.parameters, strict=True))
 
 
+def test_a_step_all_of_whose_losses_are_left_out_is_none():
+    """Moments and the number of the step stay; of a step that has one loss at least, that one counts."""
+    nn.seed(4)
+    model = Line()
+    made = optim.ADAM(model, 0.01, accumulate=2, loss_scale="dynamic")
+    made.scale.now = 2.0**24
+    numbers = []
+    for k, factor in enumerate([1.0, 1.0, 1e36, 1e36, 1e36, 1.0, 1.0, 1e36]):
+        made.step(F.reduce_sum(F.square(model(data(k)))) * factor)
+        numbers.append([v.read() for v in model.parameters])
+        if k == 4:
+            again = optim.ADAM(model, 0.01, accumulate=2, loss_scale="dynamic")
+            again.load_state(made.state())
+            made = again
+    moved = [not np.array_equal(a[0], b[0]) for a, b in zip(numbers[1::2], numbers[3::2], strict=False)]
+    assert (made.steps, moved) == (3, [False, True, True])
+
+
 def test_a_scale_that_is_given_stays(monkeypatch):
     with pytest.raises(RunError, match=r"step 2: gradients of the loss .* are not finite"):
         trained(1e34, loss_scale=2.0**20)

@@ -7,6 +7,8 @@ import pytest
 
 import MNN
 from MNN.errors import MNNError, RunError, ShapeError
+from MNN.optim import program as step_programs
+from MNN.train.step import Steps
 
 F, nn, optim = MNN.expr, MNN.nn, MNN.optim
 STEPS = 6
@@ -356,3 +358,27 @@ def test_layers_are_frozen_and_set_free_between_steps(make):
     later.module.first.freeze()
     later.load_state(optimizer.state())
     assert later.steps == 5
+
+
+def test_programs_of_many_shapes_are_dropped(monkeypatch):
+    """Numbers are those of an optimizer that keeps all; moments go on from program to program."""
+    sizes = [3, 5, 3, 7, 5, 9, 3, 3]
+
+    def trained(kept):
+        monkeypatch.setattr(step_programs, "KEPT", kept)
+        nn.seed(5)
+        model = nn.linear(4, 2)
+        made = optim.ADAM(model, 0.05)
+        steps = Steps(model, made, None)
+        losses = []
+        for k, n in enumerate(sizes):
+            x = np.random.default_rng(k).standard_normal((n, 4)).astype(np.float32)
+            losses.append(steps.step([F.const(x, [n, 4])], [F.const(x[:, :2], [n, 2])])[0])
+            steps.look([F.const(x, [n, 4])], [F.const(x[:, :2], [n, 2])])
+        return losses, [len(found) for found in (made._programs, steps._known, steps._looks)]
+
+    all_kept, dropped = trained(64), trained(2)
+    assert all_kept[0] == dropped[0]
+    assert (all_kept[1], dropped[1]) == ([4, 4, 4], [2, 2, 2])
+    monkeypatch.setattr(step_programs, "KEPT_SHARE", 1 << 60)  # no memory at all
+    assert trained(64) == (all_kept[0], [1, 4, 4])

@@ -5,6 +5,7 @@ A loss that is finite may have gradients that are not: the way back is then walk
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -23,6 +24,19 @@ from MNN.runtime.executor import Executor
 
 _KINDS = ("opType", "operation")
 """Attributes that say which function an operator is."""
+
+
+def failure(step: int, loss: float, module: Module | None = None) -> str:
+    """What is said of a step that was not made. With ``module`` also how to find out why."""
+    said = f"the loss is {loss}" if not math.isfinite(loss) else f"gradients of the loss {loss:.6g} are not finite"
+    text = f"step {step}: {said}; the parameters are left as they were"
+    if module is None:
+        return text
+    for path, var in module.named_parameters().items():
+        if not np.isfinite(var.read()).all():
+            text = f"{text}, but '{path}' was not finite before the step"
+            break
+    return f"{text}. An optimizer with debug=True names the operator where it began"
 
 
 def blame(captured: Captured, module: Module | None, arrays: Mapping[int, np.ndarray]) -> str:
@@ -117,4 +131,4 @@ def _finite(array: np.ndarray | None) -> bool:
     return array is None or array.dtype.kind != "f" or bool(np.isfinite(array).all())
 
 
-__all__ = ["blame"]
+__all__ = ["blame", "failure"]

@@ -17,27 +17,16 @@ from MNN.expr.var import Var
 from MNN.ir.graph import Value
 from MNN.nn.module import Module, numbered, trainable
 from MNN.nn.steps import STEP
+from MNN.optim import step_graph as step_graphs
 from MNN.optim import update_graph
-from MNN.optim.blame import blame
+from MNN.optim.blame import blame, failure
 from MNN.optim.capture import Captured, capture
 from MNN.optim.groups import Group, Groups
-from MNN.optim.program import StepProgram
+from MNN.optim.program import Recent, StepProgram
 from MNN.optim.regularization import Regularization_Method
 from MNN.optim.scaling import LossScale
 from MNN.optim.settings import not_negative, share, whole
-from MNN.optim.step_graph import (
-    APPLY,
-    AVERAGE,
-    FINITE,
-    NORM,
-    RATE,
-    SCALE,
-    TIME,
-    Method,
-    StepGraph,
-    moved,
-    step_graph,
-)
+from MNN.optim.step_graph import APPLY, AVERAGE, DRAW, FINITE, NORM, RATE, SCALE, SOME, TIME, Method, StepGraph, moved
 from MNN.runtime.config import Config
 from MNN.runtime.state_memory import Kept, StateMemory
 from MNN.warning import warn
@@ -103,10 +92,12 @@ class Optimizer:
         """Steps that were made."""
         self.losses = 0
         """Losses that were taken, of which ``accumulate`` make a step."""
+        self.counted = 0
+        """Losses since the last step whose gradients were finite, where others are left out."""
         self.norm: float | None = None
         """That of all gradients of the last loss, before it was limited, where limits are set."""
         self._memory = StateMemory()
-        self._programs: dict[tuple[object, ...], StepProgram] = {}
+        self._programs: Recent[tuple[object, ...], StepProgram] = Recent(lambda program: program.nbytes)
         self._views: dict[str, np.ndarray] = {}
         self._others: dict[int, tuple[str, Expr]] = {}
         """Statistics of modules that the loss goes through but that are not trained here, with their names."""
@@ -184,6 +175,10 @@ class Optimizer:
         }
         if self.scale is not None:
             feeds[SCALE] = np.asarray(self.scale.now, np.float32)
+        if self._skips and self.accumulate > 1:
+            feeds[SOME] = np.asarray(self.counted > 0)
+        if STEP in captured.leaves:
+            feeds[DRAW] = np.asarray(self.losses + 1, np.int64)
         states = {id(leaf) for leaf in named.values()}
         for number, leaf in enumerate(captured.leaves):
             if id(leaf) not in states and leaf is not STEP:
@@ -198,14 +193,16 @@ class Optimizer:
         self.losses += 1
         loss = float(numbers[0].reshape(-1)[0])
         finite = bool(found[FINITE]) if self._watched else self.norm is None or math.isfinite(self.norm)
+        counted = self.counted + finite
+        self.counted = 0 if applies else counted
         if not math.isfinite(loss) or (not finite and (self.scale is None or not self.scale.dynamic)):
             for name, array in statistics.items():
                 self._views[name][...] = array
             raise RunError(self._blame(captured, feeds, named, loss))
         if self.scale is not None:
             self.scale.update(finite)
-        self.steps += applies and (finite or self.accumulate > 1)
-        STEP.set_array(np.asarray(self.steps, np.int64))
+        self.steps += applies and counted > 0
+        STEP.set_array(np.asarray(self.losses, np.int64))
         return numbers
 
     def _check_loss(self, loss: Var) -> None:
@@ -257,7 +254,8 @@ class Optimizer:
             self._skips,
             self._watched,
         )
-        if key not in self._programs:
+        found = self._programs.recall(key)
+        if found is None:
             made, _ = self.step_graph(captured, named)
             for name, shape in made.shapes.items():
                 owner = named[name.partition(".")[0]]
@@ -265,10 +263,9 @@ class Optimizer:
                     begin = owner.results()[0] if name.endswith(f".{AVERAGE}") else 0
                     self._memory.kept[name] = Kept(np.full(shape, begin, owner.leaf_type[0].numpy))
             arrays = {v.name: self._example(v, named) for v in made.graph.inputs}
-            self._programs[key] = StepProgram(
-                made.graph, made.states, Config(threads=threads, precision=self.precision), arrays
-            )
-        return self._programs[key]
+            config = Config(threads=threads, precision=self.precision)
+            found = self._programs.keep(key, StepProgram(made.graph, made.states, config, arrays))
+        return found
 
     def step_graph(self, captured: Captured, named: Mapping[str, Expr]) -> tuple[StepGraph, dict[int, Value]]:
         """The graph of a step of an expression whose leaves that are states have these names, and the values of its
@@ -282,7 +279,7 @@ class Optimizer:
                 "the loss depends on parameters by whole numbers alone, as an argmax, a comparison or a cast gives "
                 "them: these have no gradient; compute it from floats"
             )
-        made = step_graph(
+        made = step_graphs.step_graph(
             graph, parameters, self.whole_method(), self.accumulate, self.clip_norm, self.clip_value,
             values.get(id(STEP)), self.activation_memory, self.scale is not None, self._watched,
             {values[id(leaf)] for leaf in named.values()}, self._skips,
@@ -305,21 +302,15 @@ class Optimizer:
     def _blame(
         self, captured: Captured, feeds: Mapping[str, np.ndarray], named: Mapping[str, Expr], loss: float
     ) -> str:
-        said = f"the loss is {loss}" if not math.isfinite(loss) else f"gradients of the loss {loss:.6g} are not finite"
-        text = f"step {self.steps + 1}: {said}; the parameters are left as they were"
         if not self.debug:
-            for path, var in () if self.module is None else self.module.named_parameters().items():
-                if not np.isfinite(var.read()).all():
-                    text = f"{text}, but '{path}' was not finite before the step"
-                    break
-            return f"{text}. An optimizer with debug=True names the operator where it began"
+            return failure(self.steps + 1, loss, self.module)
         arrays = {id(leaf): leaf.results()[0] for leaf in named.values()}
         for number, leaf in enumerate(captured.leaves):
             if leaf is STEP:
-                arrays[id(leaf)] = feeds[TIME]
+                arrays[id(leaf)] = feeds[DRAW]
             elif id(leaf) not in arrays:
                 arrays[id(leaf)] = feeds[f"leaf{number}"]
-        return f"{text}. {blame(captured, self.module, arrays)}"
+        return f"{failure(self.steps + 1, loss)}. {blame(captured, self.module, arrays)}"
 
     # -- gradients alone --------------------------------------------------------------------------------------------
 
@@ -366,7 +357,7 @@ class Optimizer:
         """Copies of all moments by name, and the numbers of steps and losses: with the parameters, all that a step
         depends on."""
         kept = {n: np.array(k.array) for n, k in self._memory.kept.items() if "." in n}
-        counts = {"steps": np.asarray(self.steps), "losses": np.asarray(self.losses)}
+        counts = {n: np.asarray(getattr(self, n)) for n in ("steps", "losses", "counted")}
         return {**kept, **counts, **({} if self.scale is None else self.scale.state())}
 
     def load_state(self, state: Mapping[str, np.ndarray]) -> None:
@@ -392,9 +383,10 @@ class Optimizer:
         self._memory.kept.update({n: Kept(np.array(a)) for n, a in state.items() if "." in n})
         self._programs.clear()
         self.steps, self.losses = int(state["steps"]), int(state["losses"])
+        self.counted = int(state.get("counted", self.losses % self.accumulate))
         if self.scale is not None:
             self.scale.load_state(state)
-        STEP.set_array(np.asarray(self.steps, np.int64))
+        STEP.set_array(np.asarray(self.losses, np.int64))
 
 
 __all__ = ["Optimizer"]

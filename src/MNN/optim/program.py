@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, TypeVar
 
 import numpy as np
 
+from MNN.backends.base.host_memory import machine_memory
 from MNN.errors import UnsupportedError
 from MNN.ir.graph import Graph, Value
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Executor
 from MNN.runtime.state_memory import StateMemory
 from MNN.runtime.state_run import Source, StateRun
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+KEPT = 64
+"""Programs that are kept at most: those of so many shapes of a batch, such as lengths of texts."""
+KEPT_SHARE = 8
+"""They take at most one part in so many of the machine's memory; the last one is kept in any case."""
+
+
+class Recent(OrderedDict[_K, _V], Generic[_K, _V]):
+    """What was used last, by key; what was not used for longest is dropped."""
+
+    def __init__(self, nbytes: Callable[[_V], int] = lambda value: 0) -> None:
+        """``nbytes``: memory that is freed with a value."""
+        super().__init__()
+        self._nbytes = nbytes
+
+    def recall(self, key: _K) -> _V | None:
+        """The value of a key, which is the one used last from now on; None where there is none."""
+        if key in self:
+            self.move_to_end(key)
+        return self.get(key)
+
+    def keep(self, key: _K, value: _V) -> _V:
+        """Another value; others are dropped for it where they are too many."""
+        self[key] = value
+        most = machine_memory() // KEPT_SHARE
+        while len(self) > 1 and (len(self) > KEPT or sum(map(self._nbytes, self.values())) > most):
+            self.popitem(last=False)
+        return value
 
 
 class StepProgram:
@@ -46,6 +79,11 @@ class StepProgram:
         """The compiled program."""
 
     @property
+    def nbytes(self) -> int:
+        """Memory that it works in, states aside."""
+        return sum(self.bound.memory().values())
+
+    @property
     def in_place(self) -> int:
         """How many of the states are written in place."""
         return len(self._run.places)
@@ -64,4 +102,4 @@ def _any_length(length: int) -> None:
     del length
 
 
-__all__ = ["StepProgram"]
+__all__ = ["Recent", "StepProgram"]

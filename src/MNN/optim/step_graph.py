@@ -50,8 +50,9 @@ class Method:
 
 @dataclass
 class StepGraph:
-    """The graph of a step. Its inputs are those of the loss, ``rate``, ``time``, ``apply``, ``scale`` where the
-    loss is scaled, and the states."""
+    """The graph of a step. Its inputs are those of the loss, among them ``draw`` where it draws random numbers,
+    ``rate``, ``time``, ``apply``, ``scale`` where the loss is scaled, ``some`` where losses may be left out, and the
+    states."""
 
     graph: Graph
     states: list[tuple[Value, Value]] = field(default_factory=list)
@@ -60,6 +61,10 @@ class StepGraph:
 
 
 RATE, TIME, APPLY, SCALE = "rate", "time", "apply", "scale"
+DRAW = "draw"
+"""The number of the loss: of several losses for one step, each draws its own random numbers."""
+SOME = "some"
+"""Whether an earlier loss for the same step had gradients that count."""
 NORM, FINITE = "norm", "finite"
 """Outputs where gradients are limited, and looked at."""
 
@@ -71,7 +76,7 @@ def step_graph(
     every: int = 1,
     max_norm: float = 0.0,
     max_value: float = 0.0,
-    time: Value | None = None,
+    draw: Value | None = None,
     activation_memory: int | None = None,
     scaled: bool = False,
     watched: bool = False,
@@ -79,19 +84,20 @@ def step_graph(
     skipping: bool = False,
 ) -> StepGraph:
     """``graph`` gives the loss first, and what else is asked for. ``parameters`` are inputs by the names that they and
-    their states have; ``every``: steps of which the gradients are averaged; ``time``: the input that is the number of
-    the step, where the loss depends on it; ``activation_memory``: bytes of activations that may be kept for gradients,
+    their states have; ``every``: steps of which the gradients are averaged; ``draw``: the input that is the number of
+    the loss, where it depends on it; ``activation_memory``: bytes of activations that may be kept for gradients,
     None: those that are not cheaply computed again; ``scaled``: the loss is multiplied by an input ``scale`` on the way
     back; ``watched``: a step whose gradients are infinite or NaN does not count, and the last output but the states
     says whether they are finite; ``kept``: inputs that may be states; ``skipping``: of several losses, those whose
-    gradients are infinite or NaN are left out of a step, which is left out itself otherwise."""
+    gradients are infinite or NaN are left out of a step, which is left out itself where all are, or otherwise."""
     loss = graph.outputs[0]
     values = list(parameters.values())
     rate, apply = Value(RATE, DType.F32, ()), Value(APPLY, DType.BOOL, ())
-    number = time or Value(TIME, DType.I64, ())
-    number.name = TIME
+    number = Value(TIME, DType.I64, ())
+    if draw is not None:
+        draw.name = DRAW
     found = StepGraph(graph)
-    graph.inputs += [rate, apply] + ([] if time is not None else [number])
+    graph.inputs += [rate, apply, number]
     nodes = graph.nodes
     for node in list(nodes):
         _add_updates(found, node, kept)
@@ -115,7 +121,11 @@ def step_graph(
             Node("AccumulateGradients", "sums", [apply, finite, *slopes, *sums], [*totals, *rest], {"every": every})
         )
         found.states += zip(sums, rest, strict=True)
-        slopes, checked = totals, [loss if skipping else finite]
+        slopes, checked = totals, [finite]
+        if skipping:
+            graph.inputs.append(some := Value(SOME, DType.BOOL, ()))
+            checked = [loss, counts := Value("counts", DType.BOOL, ())]
+            nodes.append(Node("AllFinite", "counting", [finite, some], [counts], {"either": True}))
     if max_norm or max_value:
         clipped = [Value(f"{name}.clipped", v.dtype, v.shape) for name, v in parameters.items()]
         norm = Value(NORM, DType.F32, ())
@@ -196,10 +206,12 @@ def nodes_before(graph: Graph, values: Sequence[Value]) -> list[Node]:
 __all__ = [
     "APPLY",
     "AVERAGE",
+    "DRAW",
     "FINITE",
     "NORM",
     "RATE",
     "SCALE",
+    "SOME",
     "TIME",
     "Method",
     "Special",

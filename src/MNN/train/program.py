@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -26,7 +27,7 @@ from MNN.optim.capture import Captured
 from MNN.optim.optimizer import Optimizer
 from MNN.optim.program import StepProgram
 from MNN.optim.settings import not_negative
-from MNN.optim.step_graph import APPLY, AVERAGE, RATE, SCALE, TIME, nodes_before
+from MNN.optim.step_graph import APPLY, AVERAGE, DRAW, RATE, SCALE, TIME, nodes_before
 from MNN.passes.manager import optimize
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Executor
@@ -71,6 +72,7 @@ class TrainingProgram:
         config = Config(threads=threads, precision=precision)
         examples = {v.name: stored[v.name] if v.name in stored else _zeros(v) for v in taken}
         self._step = StepProgram(Graph("step", taken, results, nodes), states, config, examples)
+        self._draws = any(v.name == DRAW for v in taken)  # in older files random numbers follow from the step's number
         self._fed = {v.name: v for v in taken if v.name in (INPUT, TARGET)}
         kept = {node.inputs[place] for node in nodes for place in traits(node).updates}
         self._statistics = [v.name for v in taken if v in kept and v.name in stored]
@@ -101,6 +103,8 @@ class TrainingProgram:
             RATE: np.asarray(self.learning_rate, np.float32), TIME: np.asarray(self.steps + 1, np.int64),
             APPLY: np.asarray(applies),
         }  # fmt: skip
+        if self._draws:
+            arrays[DRAW] = np.asarray(self.losses + 1, np.int64)
         before = {name: np.array(self._memory.kept[name].array) for name in self._statistics}
         loss = float(self._step.run(arrays, self._memory)[LOSS].reshape(-1)[0])
         self.losses += 1
@@ -168,7 +172,7 @@ def save_program(
     given, wanted = next(iter(DataLoader(ArrayDataset(inputs, targets), len(inputs), False)))
     if len(given) != 1 or len(wanted) != 1:
         raise MNNError(f"a training program takes one input and one target, found {len(given)} and {len(wanted)}")
-    with in_mode(model, True):
+    with in_mode(model, True) if not model.is_training else contextlib.nullcontext():  # as fit() trains it
         captured, batch = Steps(model, optimizer, loss).expression(given, wanted)
     with in_mode(model, False):
         look, looked = Steps(model, None, loss).expression(given, wanted)

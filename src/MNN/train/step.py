@@ -17,6 +17,7 @@ from MNN.nn.module import Module
 from MNN.nn.steps import STEP
 from MNN.optim.capture import Captured, Key, capture
 from MNN.optim.optimizer import Optimizer
+from MNN.optim.program import Recent
 from MNN.runtime.executor import Executor
 
 Kind = tuple[tuple[str, tuple[int, ...]], ...]
@@ -27,8 +28,8 @@ class Steps:
 
     def __init__(self, model: Module, optimizer: Optimizer | None, loss: Callable[[Var, Var], Var] | None) -> None:
         self._model, self._optimizer, self._loss = model, optimizer, loss or default_loss
-        self._known: dict[Kind, tuple[Captured, list[Expr]]] = {}
-        self._looks: dict[Key, tuple[Executor, list[Value], list[Value]]] = {}
+        self._known: Recent[Kind, tuple[Captured, list[Expr]]] = Recent()
+        self._looks: Recent[Key, tuple[Executor, list[Value], list[Value]]] = Recent()
 
     def begin(self) -> None:
         """Before a pass over data: what expressions hold of the model's numbers, such as a convolution's weights as
@@ -45,11 +46,13 @@ class Steps:
     def look(self, inputs: Sequence[Var], targets: Sequence[Var]) -> tuple[float, np.ndarray]:
         """The loss, and what the model gives; nothing changes."""
         captured, arrays = self._captured(inputs, targets)
-        if captured.key not in self._looks:
+        known = self._looks.recall(captured.key)
+        if known is None:
             graph, values = captured.graph()
             ordered = [values[id(leaf)] for leaf in captured.leaves]
-            self._looks[captured.key] = Executor(graph, SETTINGS.config()), ordered, graph.outputs
-        executor, ordered, outputs = self._looks[captured.key]
+            made = Executor(graph, SETTINGS.config()), ordered, graph.outputs
+            known = self._looks.keep(captured.key, made)
+        executor, ordered, outputs = known
         feeds = {v: arrays.get(id(leaf), leaf.array) for v, leaf in zip(ordered, captured.leaves, strict=True)}
         loss, predicted = executor.run(feeds, outputs)
         return float(np.asarray(loss).reshape(-1)[0]), np.asarray(predicted)
@@ -58,7 +61,8 @@ class Steps:
         """What gives the loss and the model's answer for such a batch, and the leaves that stand for the batch."""
         batch = (*inputs, *targets)
         kind = _kind(batch)
-        if kind not in self._known:
+        known = self._known.recall(kind)
+        if known is None:
             leaves = [Expr.leaf("Input", v._kind, tuple(v.shape), v._array()) for v in batch]
             given = [Var(e, 0, v.data_format) for e, v in zip(leaves, batch, strict=True)]
             taken, wanted = given[: len(inputs)], given[len(inputs) :]
@@ -73,8 +77,8 @@ class Steps:
             if not isinstance(loss, Var) or loss.size != 1:
                 found = loss.shape if isinstance(loss, Var) else type(loss).__name__
                 raise MNNError(f"the loss must be one number, found {found}; reduce it with a mean or a sum")
-            self._known[kind] = capture([loss, predicted]), leaves
-        return self._known[kind]
+            known = self._known.keep(kind, (capture([loss, predicted]), leaves))
+        return known
 
     def _captured(self, inputs: Sequence[Var], targets: Sequence[Var]) -> tuple[Captured, dict[int, np.ndarray]]:
         captured, leaves = self.expression(inputs, targets)

@@ -77,9 +77,11 @@ class ClipGradients(Operator):
 
 @register("AllFinite")
 class AllFinite(Operator):
-    """Whether no element of its operands is infinite, NaN or (of bools) false, as one bool."""
+    """Whether no element of its operands is infinite, NaN or (of bools) false, as one bool; with ``either`` whether
+    that is so of one of them at least."""
 
     in_mnn = False
+    attributes = {"either": False}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         def bad(s: BodyBuilder, x: int) -> int:
@@ -87,11 +89,12 @@ class AllFinite(Operator):
             flag = s("not", x) if boolean else s("or", s("isnan", x), s("isinf", x))
             return s("select", flag, s.const(1, DType.I32), s.const(0, DType.I32))
 
-        total = b.const(0, DType.I32)
+        either = self.bool_attr(node, "either")
+        total = b.const(int(either), DType.I32)
         for i in range(len(inputs)):
             x = operand(b, inputs, i)
             marks = b.map(bad, x)
-            total = b.op("max", total, b.reshape(b.reduce("max", marks, range(x.rank), keepdims=False), ()))
+            total = b.op("min" if either else "max", total, b.reshape(b.reduce("max", marks, range(x.rank), keepdims=False), ()))
         return [b.op("eq", total, b.const(0, DType.I32))]
 
 
