@@ -30,6 +30,7 @@ INDICES = [
     0, -1, (0, 1), (0, 1, 2), (1, -1), slice(None, None, -1), (..., slice(None, None, -1)), (slice(1, None), 2),
     (slice(None), slice(0, 2)), None, (None, 0), (0, None), (..., None), (0, ..., 1), (slice(None), None, slice(1, 3)),
     (slice(None, None, 2), slice(None, None, -2)), (slice(0, 0),), (slice(-2, None), slice(None, -1)),
+    True, False, (slice(None), True), (..., False, slice(1, 3)), (None, slice(1, 2), True), (..., True),
 ]  # fmt: skip
 
 
@@ -273,6 +274,31 @@ def test_operands_can_be_exchanged() -> None:
         total.set_inputs([a])
     with pytest.raises(MNNError, match="itself"):
         total.set_inputs([twice, a])
+
+
+def test_what_uses_a_var_uses_what_replaces_it() -> None:
+    """Constants, placeholders and results; but for what is computed from the Var itself."""
+    p = F.placeholder([3])
+    p.write(np.ones(3, np.float32))
+    for kind in ("constant", "placeholder", "result", "several"):
+        v = {"constant": var(np.ones(3, np.float32)), "placeholder": F.placeholder([3]), "result": p + 0.0,
+             "several": F.split(F.concat([p, p], 0), [3, 3], 0)[1]}[kind]  # fmt: skip
+        if kind == "placeholder":
+            v.write(np.ones(3, np.float32))
+        user = v * p + 1.0
+        np.testing.assert_array_equal(user.read(), np.full(3, 2.0))
+        v.replace(user)
+        np.testing.assert_array_equal(v.read(), np.full(3, 2.0))
+        if kind != "placeholder":  # which has taken the numbers
+            np.testing.assert_array_equal(user.read(), np.full(3, 2.0))
+            v = user
+            user = v * p + 1.0
+            v.replace(F.reshape(p * 6.0, [1, 3]))
+            np.testing.assert_array_equal(user.read(), np.full((1, 3), 7.0))
+            assert (user.shape, v.shape) == ([1, 3], [1, 3])
+            p.write(np.full(3, 2.0, np.float32))
+            np.testing.assert_array_equal(user.read(), np.full((1, 3), 25.0))
+            p.write(np.ones(3, np.float32))
 
 
 def test_numbers_have_an_address() -> None:

@@ -95,6 +95,26 @@ def test_labels_that_do_not_count_in_a_step():
     assert (model.weight.read() != before).any()
 
 
+def test_probabilities_of_zero_where_nothing_is_wanted():
+    """Softmax gives zeros for logits that are far apart: ``0 log 0`` is 0 there, and so is its gradient."""
+    nn.seed(3)
+    model = nn.linear(2, 3)
+    model.weight.write(np.array([[400, 0], [-400, 0], [0, 1]], np.float32))
+    x, wanted = np.array([[1, 0], [0, 2]], np.float32), np.array([[1, 0, 0], [0, 0.25, 0.75]], np.float32)
+    given = F.softmax(model(F.const(x, [2, 2])), -1)
+    numbers = np.asarray(given.read(), np.float64)
+    assert (numbers == 0).any()
+    logs = np.log(np.where(wanted > 0, numbers, 1))
+    for loss, exact in (
+        (nn.loss.cross_entropy, -(wanted * logs).sum(1).mean()),
+        (nn.loss.kl, (wanted * (np.log(np.where(wanted > 0, wanted, 1)) - logs)).sum(1).mean()),
+    ):
+        first, second = (wanted, given) if loss is nn.loss.kl else (given, wanted)
+        value = loss(first, second)
+        assert abs(value.read() - exact) < 1e-6
+        MNN.optim.SGD(model, 0.0).step(value)
+
+
 @pytest.mark.parametrize(
     ("made", "said"),
     [

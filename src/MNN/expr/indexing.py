@@ -27,6 +27,8 @@ def get(x: Var, key: object) -> Any:
     parts = key if isinstance(key, tuple) else (key,)
     if not x._expr.sources:
         return result(_by_numpy(x, parts))
+    if any(isinstance(p, (bool, np.bool_)) for p in parts):
+        return _with_truths(x, parts)
     if all(p is None or p is Ellipsis or isinstance(p, (int, np.integer, slice)) for p in parts):
         return _by_operator(x, parts)
     if len(parts) == 1 and not _is_mask(parts[0]):
@@ -86,6 +88,21 @@ def _numpy_key(array: np.ndarray, parts: tuple[Any, ...]) -> tuple[Any, ...]:
                 plain = plain.astype(np.bool_) if plain.max(initial=1) <= 1 else plain
         key.append(plain)
     return tuple(key)
+
+
+def _with_truths(x: Var, parts: tuple[Any, ...]) -> Var:
+    """One truth value between slices: another axis, of one element or of none."""
+    places = [i for i, p in enumerate(parts) if isinstance(p, (bool, np.bool_))]
+    others = [p for i, p in enumerate(parts) if i not in places]
+    if len(places) > 1 or not all(p is None or p is Ellipsis or isinstance(p, slice) for p in others):
+        raise VarIndexError("a truth value beside other numbers indexes only constants: read() it, or use None")
+    (at,) = places
+    found = _by_operator(x, (*parts[:at], None, *parts[at + 1 :]))
+    if parts[at]:
+        return found
+    behind = [p for p in parts[at + 1 :] if p is not Ellipsis]
+    axis = found.ndim - 1 - len(behind) if Ellipsis in parts[:at] else at
+    return _by_operator(found, (*[slice(None)] * axis, slice(0, 0)))
 
 
 def _by_operator(x: Var, parts: tuple[Any, ...]) -> Var:

@@ -8,13 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.errors import MNNError
 from MNN.expr import memory
-from MNN.expr.node import Expr
+from MNN.expr.node import Expr, in_order
 from MNN.expr.output import Output
 from MNN.expr.types import Axes, ElementType, Index, Ints, VarOrNumber, data_format, dtype, format_of
+
+
+def _forward(expr: Expr, to: Var) -> None:
+    """Turns an expression into another name for a Var that does not depend on it: what uses it follows."""
+    from MNN.ops.elementwise.identity import COPY  # brings operators, which few programs need for this
+
+    expr.become("Const", np.zeros((), np.float32))
+    expr.op = COPY
+    expr.rewire([(to._expr, to._index)])
 
 
 class Var(Output):
@@ -45,11 +55,16 @@ class Var(Output):
         return True
 
     def replace(self, source: Var) -> None:
-        """Becomes ``source``: whoever uses this Var's numbers uses those of ``source`` from now on."""
-        if self._expr.is_leaf and self._expr.op != "Const":
-            self._expr.become(self._expr.op, source._settled())
-        else:
-            self._expr, self._index, self._layout = source._expr, source._index, source._layout
+        """Becomes ``source``: whoever uses this Var's numbers uses those of ``source`` from now on. Where ``source`` is
+        computed from this Var, or this is one of several results of an operator, only this Var changes."""
+        expr = self._expr
+        if expr.is_leaf and expr.op != "Const":
+            expr.become(expr.op, source._settled())
+            return
+        followed = expr.used and expr.outputs == 1 and type(expr) is Expr
+        if followed and all(e is not expr for e in in_order([source._expr])):
+            _forward(expr, source)
+        self._expr, self._index, self._layout = source._expr, source._index, source._layout
 
     def set_inputs(self, inputs: Sequence[Var]) -> None:
         """Its operator takes other operands, as many as before; whoever uses this Var follows."""

@@ -34,16 +34,23 @@ def _log(x: Var) -> Var:
     return build.apply("UnaryOp", x, opType="LOG")
 
 
+def _log_of(x: Var, share: Var) -> Var:
+    """``log(x)``, and 0 where what it is multiplied by is 0: ``0 log 0`` is 0 then, and so is its gradient."""
+    one = build.number(1.0, DType.F32)
+    return _log(select(not_equal(share, build.number(0.0, DType.F32)), x, one))
+
+
 def cross_entropy(predicts: ArrayLike, one_hot_targets: ArrayLike) -> Var:
-    """``-mean(sum(log(predicts) * targets))``: probabilities (of a softmax) and one-hot targets."""
+    """``-mean(sum(log(predicts) * targets))``: probabilities (of a softmax) and one-hot targets. Where a target is 0, a
+    probability counts nothing, be it 0 too."""
     p, t = _two(predicts, one_hot_targets)
-    return build.apply("UnaryOp", _mean_of_sums(build.binary("MUL", _log(p), t)), opType="NEG")
+    return build.apply("UnaryOp", _mean_of_sums(build.binary("MUL", _log_of(p, t), t)), opType="NEG")
 
 
 def kl(predicts: ArrayLike, one_hot_targets: ArrayLike) -> Var:
-    """``mean(sum(predicts * (log(predicts) - log(targets))))``."""
+    """``mean(sum(predicts * (log(predicts) - log(targets))))``; a probability of 0 counts nothing."""
     p, t = _two(predicts, one_hot_targets)
-    return _mean_of_sums(build.binary("MUL", p, build.binary("SUB", _log(p), _log(t))))
+    return _mean_of_sums(build.binary("MUL", p, build.binary("SUB", _log_of(p, p), _log_of(t, p))))
 
 
 def mse(predicts: ArrayLike, one_hot_targets: ArrayLike) -> Var:

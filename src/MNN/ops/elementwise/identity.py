@@ -11,8 +11,10 @@ from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.inference import infer
 
+COPY = "Identity"
 
-@register("Identity")
+
+@register(COPY)
 class Identity(Operator):
     """``y = x``."""
 
@@ -24,7 +26,7 @@ class Identity(Operator):
 
 def is_copy(node: Node) -> bool:
     """Whether a node only gives its operand another name."""
-    return node.op == "Identity"
+    return node.op == COPY
 
 
 def copying(value: Value, name: str) -> Node:
@@ -34,7 +36,7 @@ def copying(value: Value, name: str) -> Node:
 
 def copied(value: Value, out: Value) -> Node:
     """A node that gives a value under the name of ``out``."""
-    return Node("Identity", out.name, [value], [out], {})
+    return Node(COPY, out.name, [value], [out], {})
 
 
 @infer.rule(Identity)

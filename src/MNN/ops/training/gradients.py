@@ -93,8 +93,8 @@ class AllFinite(Operator):
         total = b.const(int(either), DType.I32)
         for i in range(len(inputs)):
             x = operand(b, inputs, i)
-            marks = b.map(bad, x)
-            total = b.op("min" if either else "max", total, b.reshape(b.reduce("max", marks, range(x.rank), keepdims=False), ()))
+            mark = b.reshape(b.reduce("max", b.map(bad, x), range(x.rank), keepdims=False), ())
+            total = b.op("min" if either else "max", total, mark)
         return [b.op("eq", total, b.const(0, DType.I32))]
 
 
