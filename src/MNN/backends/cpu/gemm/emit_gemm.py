@@ -208,8 +208,9 @@ def _kept_choice(
     choice_key, own = (e.origin, room_of(product.n), steps, acc), family(packed)
     had, made, spare = kept_choices.get(choice_key), kept_choices.made(own), e.spare / room_of(product.batches)
     extents = room_of(product.m), room_of(product.n), steps, acc
-    tile = known_tile(target, *extents, had, made, spare, e.threads, constant)
-    tile = tile or choose_tile(target, *extents, e.threads)
+    joined = weights.group == DOT4 and "mn" in product.epilogue.kinds
+    tile = known_tile(target, *extents, had, made, spare, e.threads, constant, joined)
+    tile = tile or choose_tile(target, *extents, e.threads, joined)
     kept_choices.make(own, tile)
     if not packed and e.collecting:  # see emit.attention
         kept_choices.make(family(True), tile)

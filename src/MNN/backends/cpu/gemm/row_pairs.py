@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 
 from MNN.backends.cpu.products.dot8 import in_halves
-from MNN.backends.cpu.products.register_tiles import tile_cycles
+from MNN.backends.cpu.products.register_tiles import MEMORY_BYTES_PER_CYCLE, tile_cycles, with_memory
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
@@ -60,8 +60,12 @@ def pairs_cycles(target: Target, m: int, n: int, steps: int, tile: tuple[int, in
     """Cycles of a product of ``m`` x ``n``."""
     mr, nv = tile
     halves, rate = shared_halves(nv), target.fma_per_cycle
-    work = tile_cycles(target.narrowed(), DType.I32, steps, mr, halves) + steps * mr / 2 * _MIXED / rate
-    return -(-m // mr) * -(-n // columns_of_pairs(target, nv)) * work * _BEHIND
+    # As products of whole vectors are estimated, which those in pairs are weighed against.
+    work = tile_cycles(target.narrowed(), DType.F32, steps, mr, halves) + steps * mr / 2 * _MIXED / rate
+    columns = columns_of_pairs(target, nv)
+    panels = -(-n // columns)
+    memory = panels * columns * steps * DType.I32.size / MEMORY_BYTES_PER_CYCLE
+    return with_memory(-(-m // mr) * panels * work, memory) * _BEHIND
 
 
 def _fits(target: Target, mr: int, nv: int) -> bool:

@@ -57,6 +57,14 @@ _LANES_OF_HALF = 10
 """Rows from which on LLVM moves vectors of A about, where lanes of f16 are taken."""
 _WAITING = 0.1
 """What arithmetic costs behind memory: among tiles that wait for memory alike, the one with least work is best."""
+_JOINED_LINE = 8.0
+"""Cycles of every line in a row of bytes that have something added which lies as they do (a residual connection), where
+results are finished beside products: tiles of two vectors ask for each line of both tensors twice (14x2 instead of 6x4
+vectors: 8 to 27 cycles a row more)."""
+_LINE = 64
+_WHOLE_ENDS = 20.0
+"""What a row of a tile of one vector costs more, whose results are finished behind products instead of beside them,
+where processors can do that: 14x1 vectors of bytes are 3 % behind 6x4, at 576 steps."""
 _NARROWER, _EVEN_ROWS = 1.03, 2520
 """How much must be gained by vectors of half the width, with so many rows, which suit all tiles."""
 _SINGLE_TILES = 1.03
@@ -122,9 +130,13 @@ def step_cycles(target: Target, acc: DType, k: int, mr: int, nv: int) -> float:
     return max(arithmetic, loads, issue, stream) + (0.0 if acc is DType.I32 else 0.04 * stream)
 
 
-def tile_cycles(target: Target, acc: DType, k: int, mr: int, nv: int) -> float:
-    """Cycles of a whole tile with ``k`` steps."""
-    return k * step_cycles(target, acc, k, mr, nv) * few_sums(target, mr, nv) + (24.0 + 2 * mr + 2 * mr * nv)
+def tile_cycles(target: Target, acc: DType, k: int, mr: int, nv: int, joined: bool = False) -> float:
+    """Cycles of a whole tile with ``k`` steps; ``joined``: results have something added that lies as they do."""
+    ends = 24.0 + 2 * mr + 2 * mr * nv
+    if acc is DType.I32 and target.separate_adders:
+        ends += _WHOLE_ENDS * mr if nv == 1 else 0.0
+        ends += _JOINED_LINE * mr * -(-nv * target.lanes(acc) // _LINE) if joined else 0.0
+    return k * step_cycles(target, acc, k, mr, nv) * few_sums(target, mr, nv) + ends
 
 
 def few_sums(target: Target, mr: int, nv: int) -> float:
@@ -133,31 +145,34 @@ def few_sums(target: Target, mr: int, nv: int) -> float:
     return 1.0 + _FEW_SUMS * max(0.0, min(waiting, 1.0) - 2 / 3)
 
 
-def _costs(target: Target, m: int, n: int, k: int, acc: DType, threads: int) -> dict[tuple[int, int], float]:
-    return {row[0]: _cost(m, threads, *row) for row in _rows(target, acc, n, k) if row[0][0] <= m}
+def _costs(
+    target: Target, m: int, n: int, k: int, acc: DType, threads: int, joined: bool = False
+) -> dict[tuple[int, int], float]:
+    return {row[0]: _cost(m, threads, *row) for row in _rows(target, acc, n, k, joined) if row[0][0] <= m}
 
 
 _Row = tuple[tuple[int, int], int, float, float, bool, float]
 
 
 @functools.lru_cache(maxsize=1024)
-def _rows(target: Target, acc: DType, n: int, k: int) -> tuple[_Row, ...]:
+def _rows(target: Target, acc: DType, n: int, k: int, joined: bool = False) -> tuple[_Row, ...]:
     """What every tile costs as far as it does not depend on the rows, which change with the input's size: the tile,
     its panels, cycles of a tile and of a cut one, whether the last panel is cut, cycles to read B."""
     found = []
     for mr, nv in _all_tiles(target, acc):
         nr = nv * target.lanes(acc)
         panels = -(-n // nr)
-        work = tile_cycles(target, acc, k, mr, nv)
+        work = tile_cycles(target, acc, k, mr, nv, joined)
         memory = panels * nr * k * acc.size / MEMORY_BYTES_PER_CYCLE
         found.append(((mr, nv), panels, work, 6.0 * mr * nv, n % nr != 0, memory))
     return tuple(found)
 
 
 @functools.lru_cache(maxsize=1024)
-def _per_row(target: Target, acc: DType, n: int, k: int) -> float:
+def _per_row(target: Target, acc: DType, n: int, k: int, joined: bool = False) -> float:
     """Cycles of a row below which no tile comes, however many rows there are."""
-    return min((1.0 + _WAITING) * panels * work / tile[0] for tile, panels, work, *_ in _rows(target, acc, n, k))
+    rows = _rows(target, acc, n, k, joined)
+    return min((1.0 + _WAITING) * panels * work / tile[0] for tile, panels, work, *_ in rows)
 
 
 def _cost(
@@ -171,7 +186,11 @@ def _cost(
     if threads > 1:
         by_rows, by_columns = -(-rows // threads) * panels, rows * -(-panels // threads)
         tiles = threads * min(by_rows, by_columns, -(-rows * panels // threads) * _SINGLE_TILES)
-    compute = tiles * work + cut * stub
+    return with_memory(tiles * work + cut * stub, memory)
+
+
+def with_memory(compute: float, memory: float) -> float:
+    """Cycles of arithmetic that waits for memory now and then."""
     return max(compute, memory) + _WAITING * compute
 
 
@@ -189,10 +208,13 @@ def narrower(target: Target, n: int, k: int, acc: DType = DType.F32) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def choose_tile(target: Target, m: int, n: int, k: int, acc: DType = DType.F32, threads: int = 1) -> tuple[int, int]:
-    """The register tile (mr, nv) for a product of ``m`` x ``n`` with ``k`` (all taps) products per sum."""
+def choose_tile(
+    target: Target, m: int, n: int, k: int, acc: DType = DType.F32, threads: int = 1, joined: bool = False
+) -> tuple[int, int]:
+    """The register tile (mr, nv) for a product of ``m`` x ``n`` with ``k`` (all taps) products per sum; ``joined``: see
+    :func:`tile_cycles`."""
     m, n, k = max(m, 1), max(n, 1), max(k, 1)
-    costs = _costs(target, m, n, k, acc, threads)
+    costs = _costs(target, m, n, k, acc, threads, joined)
     limit = min(costs.values()) * _TOLERANCE.get(acc, _USUAL_TOLERANCE)
     usual = [t for t in _usual(target, n) if t in costs and costs[t] <= limit]
     return usual[0] if usual else min(costs, key=lambda t: costs[t])
@@ -209,6 +231,7 @@ def known_tile(
     spare: float,
     threads: int = 1,
     packed: bool = False,
+    joined: bool = False,
 ) -> tuple[int, int] | None:
     """The same among tiles for which there are kernels; None where another is worth compiling a kernel for.
 
@@ -218,11 +241,11 @@ def known_tile(
     """
     m, n, k = max(m, 1), max(n, 1), max(k, 1)
     if earlier is not None and earlier[0] <= m:
-        rows, per_row = _rows(target, acc, n, k), _per_row(target, acc, n, k)
+        rows, per_row = _rows(target, acc, n, k, joined), _per_row(target, acc, n, k, joined)
         row = next((row for row in rows if row[0] == earlier), None)
         if row is not None and _cost(m, threads, *row) <= KEPT * m * per_row:  # no tile is better than that
             return earlier
-    costs = _costs(target, m, n, k, acc, threads)
+    costs = _costs(target, m, n, k, acc, threads, joined)
     least = min(costs.values())
     limit = max(least * (PACKED if earlier is None and not packed else KEPT), least + spare)
     near = {t: costs[t] for t in made if t in costs and costs[t] <= limit}
