@@ -25,6 +25,7 @@ from MNN.backends.cpu.loops.emit_elementwise import emit_copy
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler import arena, usage
 from MNN.compiler import strides as st
+from MNN.compiler.byte_windows import with_byte_windows
 from MNN.compiler.copies import own_copy
 from MNN.compiler.fuse import Group
 from MNN.compiler.layout import natural
@@ -86,7 +87,8 @@ def _compile(
 ) -> Program:
     """As :func:`compile_stage`, all at once; ``narrow``: what f32 is stored as, where that is another type; ``apart``:
     outputs fill their memory, of which they may be a part otherwise."""
-    kept, inputs, outputs = task
+    inputs = task.inputs
+    kept, outputs = with_byte_windows(task.prims, task.outputs)
     narrowing = None
     parts = options.precision == "normal" and amx.available(target)
     if narrow is not None or parts:
