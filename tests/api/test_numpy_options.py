@@ -23,7 +23,7 @@ KINDS = (np.float32, np.float64, np.int32, np.int64, np.uint8)
 def _functions(option: str) -> list[str]:
     """The functions that take an option, each under its own name; elementwise ones have a file of their own."""
     found = [f for name in mp.__all__ if inspect.isfunction(f := getattr(mp, name))]
-    functions = [f for f in found if not hasattr(f, "__wrapped__")]
+    functions = [f for f in found if not hasattr(f, "__wrapped__") or f.__module__ == mp.__name__]
     return sorted({f.__name__ for f in functions if option in inspect.signature(f).parameters})
 
 

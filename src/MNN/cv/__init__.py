@@ -53,6 +53,7 @@ from MNN.cv._warp import (
     warpPerspective,
 )
 from MNN.cv.kernels.run import getNumThreads, setNumThreads
+from MNN.expr.arrays.mistakes import tell as _tell
 
 __all__ = [
     "Laplacian",
@@ -132,6 +133,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # names that are not here are errors for type checkers
+    _tell(globals(), "MNN.cv")
 
     def __getattr__(name: str) -> object:
         raise _absent("MNN.cv", name, ())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from MNN.absent import absent as _absent
 from MNN.expr import names as _bare
 from MNN.expr import operators as _operators
+from MNN.expr.arrays.mistakes import tell as _tell
 from MNN.expr.create import (
     const,
     fill,
@@ -235,6 +236,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # names that are not here are errors for type checkers
+    _tell(globals(), "MNN.expr")
 
     def __getattr__(name: str) -> object:
         raise _absent("MNN.expr", name, ())

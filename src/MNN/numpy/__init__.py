@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as _numpy
 
 from MNN.absent import absent as _absent
+from MNN.expr.arrays.mistakes import tell as _tell
 from MNN.expr.types import dtype as _dtype
 from MNN.numpy import linalg, random
 from MNN.numpy._arrays import *  # noqa: F403
@@ -45,6 +46,7 @@ __all__ = [*_arrays, *_calculation, *_creating, *_editing, *_matrices, *_places,
 __all__ += ["e", "float32", "float64", "inf", "int32", "int64", "linalg", "nan", "newaxis", "pi", "random", "uint8"]
 
 if not TYPE_CHECKING:  # names that are not here are errors for type checkers
+    _tell(globals(), "MNN.numpy")
 
     def __getattr__(name: str) -> object:
         if name.startswith("__"):

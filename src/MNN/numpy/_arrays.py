@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import build, compute, create, reducing, shaping
 from MNN.expr.arrays import direct, few, later
+from MNN.expr.arrays.mistakes import CallError
 from MNN.expr.arrays.options import check_casting, check_order, into
 from MNN.expr.types import Axes, ElementType, Ints, PadValue_Mode, dtype, dtype_of
 from MNN.expr.var import Var
@@ -127,7 +128,7 @@ def arange(*args: ArrayLike, **kargs: ElementType | None) -> Var:
     """``arange(stop)``, ``arange(start, stop)`` or ``arange(start, stop, step)``; ``dtype`` by keyword."""
     kind = kargs.pop("dtype", None)
     if kargs or not 1 <= len(args) <= 3:
-        raise TypeError(f"arange() takes up to three numbers and dtype, found {args} {kargs}")
+        raise CallError(f"arange() takes up to three numbers and dtype, found {args} {kargs}")
     start, stop = (0, args[0]) if len(args) == 1 else args[:2]
     v = create.range(start, stop, args[2] if len(args) == 3 else 1)
     return v if kind is None else v.astype(kind)
@@ -238,7 +239,7 @@ def array_split(ary: ArrayLike, indices_or_sections: Ints, axis: int = 0) -> lis
     if not isinstance(indices_or_sections, (int, _np.integer)):
         return split(v, indices_or_sections, axis)
     count, length = int(indices_or_sections), v.shape[shaping.axis_of(v, axis)]
-    if count < 1:
+    if not 1 <= count < 1 << 31:
         raise ShapeError(f"cannot split into {count} pieces")
     return shaping.split(v, [length // count + (i < length % count) for i in range(count)], axis)
 

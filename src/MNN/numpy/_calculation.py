@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from MNN.expr import build, math, products, shaping
 from MNN.expr.arrays import direct
+from MNN.expr.arrays.mistakes import CallError
 from MNN.expr.arrays.options import into
 from MNN.expr.math import round
 from MNN.expr.products import inner, matmul, outer, vdot
@@ -216,7 +217,7 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
     """``x`` where the condition is not 0, ``y`` elsewhere; coordinates when neither is given."""
     if x is None or y is None:
         if x is not y:
-            raise TypeError("where() takes both x and y, or neither")
+            raise CallError("where() takes both x and y, or neither")
         return nonzero(condition)
     found = direct.chosen(condition, x, y)
     return math.select(condition, x, y) if found is None else found
