@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from MNN.errors import ShapeError
 from MNN.expr import build, indexing, math, products, reducing, shaping
 from MNN.expr.arrays import direct, few, places, views
+from MNN.expr.arrays.mistakes import told
 from MNN.expr.arrays.options import check_sorting, into
 from MNN.expr.node import Expr
 from MNN.expr.types import Axes, ElementType, Index, Ints, VarOrNumber, data_format, dtype, dtype_of
@@ -335,7 +336,9 @@ def install() -> None:
         if callable(method):
             declared = getattr(Var, name)
             method.__qualname__, method.__doc__ = declared.__qualname__, declared.__doc__
-            setattr(Var, name, method)
+            setattr(Var, name, method if name.startswith("_") else told(method, f"Var.{name}"))
+    for name in ("copy_from", "fill", "item", "replace", "set_inputs", "write"):
+        setattr(Var, name, told(getattr(Var, name), f"Var.{name}"))
     places.offer(Var.__getitem__, "part")
     places.offer(Var.__array__, "shared")
     places.follow(_told)
