@@ -18,6 +18,8 @@ from MNN.ir.quant import FEWEST_ROW_BITS, QuantizedArray
 from MNN.ops.core.datatypes import data_type
 
 _BOUNDS = {"RELU": (0.0, float("inf")), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
+_HALF = np.float32(0.5 + 2**-14)
+"""And what a mean of floats may be below half a step that its numbers make exactly."""
 CHANNELS_FIRST = {rank: [0, rank - 1, *range(1, rank - 1)] for rank in (3, 4, 5)}
 CHANNELS_LAST = {rank: [0, *range(2, rank), 1] for rank in (3, 4, 5)}
 
@@ -102,6 +104,20 @@ class Context(GraphBuilder):
         scale, zero = self._parameters(q, dtype)
         return self.op("QuantizeLinear", value, scale, zero, axis=q.axis)
 
+    def mean_of_steps(self, node: TfliteNode, x: Value, order: Sequence[int], mean: Callable[[Value], Value]) -> Value:
+        """The floats that ``mean`` gives of an operand ``x``, permuted to ``order``: a mean with any weights.
+
+        Between integers of one scale and zero point it is of the integers as they are stored; half a step is rounded
+        away from zero (:data:`_HALF`), as kernels of LiteRT do.
+        """
+        given, made, x = node.quantization(0), node.result_quantization(), self.permuted(x, order)
+        if given is None or made is None or not given.same(made) or x.dtype is None:
+            return mean(self.dequantized(x, given, order))
+        found = mean(self.cast(x, DType.F32))
+        size = self.unary("FLOOR", self.binary("ADD", self.unary("ABS", found), self.const(_HALF)))
+        whole = self.binary("MUL", self.unary("SIGN", found), size)
+        return self.dequantized(self.cast(whole, x.dtype), given)
+
     def _parameters(self, q: Quantization, dtype: DType) -> tuple[Value, Value]:
         single = len(q.scale) == 1
         scale, zero = q.scale.reshape(-1), q.zero.reshape(-1)
@@ -120,11 +136,15 @@ class Context(GraphBuilder):
 
     def image(self, node: TfliteNode, index: int) -> Value:
         """An operand ``[N, spatial..., C]`` as the floats of ``[N, C, spatial...]``."""
+        order = self.channels_first(node, index)
+        return self.dequantized(self.permuted(node.input(index), order), node.quantization(index), order)
+
+    def channels_first(self, node: TfliteNode, index: int) -> list[int]:
+        """The order that makes ``[N, C, spatial...]`` of an operand ``[N, spatial..., C]``."""
         rank = node.rank(index)
         if rank not in CHANNELS_FIRST:
             raise node.malformed(f"its input has {rank} dimensions")
-        order = CHANNELS_FIRST[rank]
-        return self.dequantized(self.permuted(node.input(index), order), node.quantization(index), order)
+        return CHANNELS_FIRST[rank]
 
     def channels_last(self, value: Value, rank: int = 4) -> Value:
         """``[N, C, spatial...]`` to ``[N, spatial..., C]``."""

@@ -37,6 +37,11 @@ class Quantization:
     axis: int
     block: int = 0
 
+    def same(self, other: Quantization) -> bool:
+        """Whether there is one scale and zero point, which ``other`` has too."""
+        pairs = ((self.scale, other.scale), (self.zero, other.zero))
+        return all(a.size == b.size == 1 and a.reshape(-1)[0] == b.reshape(-1)[0] for a, b in pairs)
+
 
 @dataclass(frozen=True, eq=False)
 class Tensor:

@@ -282,7 +282,10 @@ def unique(d: Draw) -> Case:
 def bucketize(d: Draw) -> Case:
     shape, kind = d.shape(), d.one(["FLOAT32", "INT32"])
     bounds = np.sort(d.array([d.int(1, 5)])).astype(np.float32)
-    return d.case(d.g.made("BUCKETIZE", [d.input(shape, kind)], shape, "INT32", "BucketizeOptions", boundaries=bounds))
+    made = d.g.made("BUCKETIZE", [d.input(shape, kind)], shape, "INT32", "BucketizeOptions", boundaries=bounds)
+    if kind == "FLOAT32":
+        d.arrays[0].flat[0] = d.one([np.nan, np.inf, -np.inf])
+    return d.case(made)
 
 
 @family("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5")

@@ -190,14 +190,14 @@ def sparse_to_dense(ctx: Context, node: TfNode) -> Value:
 
 @tf_op("Bucketize")
 def bucketize(ctx: Context, node: TfNode) -> Value:
-    """How many boundaries are not above each number."""
+    """How many boundaries are not above each number: all for one that is none."""
     bounds = ctx.const(np.asarray(node.floats_attr("boundaries"), np.float32))
     x, rank = node.input(0), ctx.rank(node.input(0))
     if rank is None:
         raise node.unsupported("an input of unknown rank", "export the model with shapes")
     x = x if x.dtype is DType.F32 else ctx.op("Cast", x, dstT="DT_FLOAT")
-    hits = ctx.op("BinaryOp", insert_axis(ctx, x, rank), bounds, opType="GREATER_EQUAL")
-    number = ctx.op("Cast", hits, dstT="DT_INT32")
+    above = ctx.op("BinaryOp", insert_axis(ctx, x, rank), bounds, opType="LESS")
+    number = binary(ctx, "SUB", ctx.const(np.int32(1)), ctx.op("Cast", above, dstT="DT_INT32"))
     return ctx.op("Reduction", number, operation="SUM", dim=[rank], keepDims=False)
 
 

@@ -73,7 +73,7 @@ def cumulative(ctx: Context, node: TfNode) -> Value:
 @tf_op("CumulativeLogsumexp")
 def cumulative_log_sum(ctx: Context, node: TfNode) -> Value:
     """In as many steps as the axis' size has bits (Hillis and Steele, "Data parallel algorithms", 1986): each adds what
-    lies 1, 2, 4... places before. ``exclusive`` begins with the lowest number that there is."""
+    lies 1, 2, 4... places before. ``exclusive`` begins with that of nothing, which is infinitely small."""
     x, axis = node.input(0), ctx.constant_ints(node.input(1))
     exclusive, reverse = node.bool_attr("exclusive", False), node.bool_attr("reverse", False)
     if not axis or x.shape is None:
@@ -84,7 +84,7 @@ def cumulative_log_sum(ctx: Context, node: TfNode) -> Value:
         raise node.unsupported(f"an axis of size {count}", f"fix its size (below {_PLACES}) when exporting")
     out = ctx.op("Reverse", x, ctx.const([at])) if reverse else x
     out.dtype = x.dtype
-    lowest = _limit("Max", x, finite=True)
+    lowest = -math.inf
     if exclusive:
         out = _moved(ctx, out, at, 1, count, lowest)
     reach = 1

@@ -251,12 +251,13 @@ def unique(ctx: Context, node: TfliteNode) -> list[Value]:
 
 @tflite_op("BUCKETIZE")
 def bucketize(ctx: Context, node: TfliteNode) -> Value:
-    """How many boundaries are not above a number."""
+    """How many boundaries are not above a number: all for one that is none."""
     given = node.option("boundaries")
     x = ctx.cast(node.input(0), DType.F32)
     line = ctx.const(np.asarray([] if given is None else given, np.float32))
-    reached = ctx.binary("GREATER_EQUAL", ctx.op("Unsqueeze", x, squeezeDims=[-1]), line)
-    return ctx.op("Reduction", ctx.cast(reached, DType.I32), operation="SUM", dim=[-1], keepDims=False)
+    above = ctx.binary("LESS", ctx.op("Unsqueeze", x, squeezeDims=[-1]), line)
+    reached = ctx.binary("SUB", ctx.const(np.int32(1)), ctx.cast(above, DType.I32))
+    return ctx.op("Reduction", reached, operation="SUM", dim=[-1], keepDims=False)
 
 
 @tflite_op("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5")

@@ -16,11 +16,16 @@ from MNN.ir.graph import Value
 def pool_2d(ctx: Context, node: TfliteNode) -> Value:
     average = node.op == "AVERAGE_POOL_2D"
     kernel, strides = _window(node)
-    out = ctx.op(
-        "Pooling", ctx.image(node, 0), kernelY=kernel[0], kernelX=kernel[1], strideY=strides[0], strideX=strides[1],
-        type="AVEPOOL" if average else "MAXPOOL", padType=pad_mode(node), ceilModel=False,
-        countType="EXCLUDE_PADDING" if average else None,
-    )  # fmt: skip
+
+    def pooled(x: Value) -> Value:
+        return ctx.op(
+            "Pooling", x, kernelY=kernel[0], kernelX=kernel[1], strideY=strides[0], strideX=strides[1],
+            type="AVEPOOL" if average else "MAXPOOL", padType=pad_mode(node), ceilModel=False,
+            countType="EXCLUDE_PADDING" if average else None,
+        )  # fmt: skip
+
+    order = ctx.channels_first(node, 0)
+    out = ctx.mean_of_steps(node, node.input(0), order, pooled) if average else pooled(ctx.image(node, 0))
     return ctx.channels_last(ctx.activated(node, out))
 
 

@@ -16,11 +16,14 @@ def resize_bilinear(ctx: Context, node: TfliteNode) -> Value:
     half, aligned = node.flag("half_pixel_centers"), node.flag("align_corners")
     transform = "half_pixel" if half else "align_corners" if aligned else "asymmetric"
     names = {"half_pixel": "HalfPixels", "align_corners": "AlignCorners", "asymmetric": "Asymmetric"}
-    made = ctx.op(
-        "Interp", ctx.image(node, 0), ctx.cast(node.input(1), DType.I32), resizeType=2, ctm=names[transform],
-        alignCorners=aligned, halfPixelCenters=half,
-    )  # fmt: skip
-    return ctx.channels_last(made)
+
+    def resized(x: Value) -> Value:
+        return ctx.op(
+            "Interp", x, ctx.cast(node.input(1), DType.I32), resizeType=2, ctm=names[transform], alignCorners=aligned,
+            halfPixelCenters=half,
+        )  # fmt: skip
+
+    return ctx.channels_last(ctx.mean_of_steps(node, node.input(0), ctx.channels_first(node, 0), resized))
 
 
 @tflite_op("RESIZE_NEAREST_NEIGHBOR", stored=True)

@@ -82,7 +82,7 @@ def searchsorted(
     ctx: TorchBuilder, a: Value, b: Operand, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Value | None = None,
 ) -> Value:  # fmt: skip
-    """How many of the sorted numbers are smaller (with ``right``: no larger)."""
+    """How many of the sorted numbers are smaller (with ``right``: no larger): all for one that is none."""
     bounds, given = (b, a) if ctx.name == "bucketize" else (a, b)
     if not isinstance(bounds, Value):
         raise ctx.unsupported("a number to be looked for in a number")
@@ -94,8 +94,8 @@ def searchsorted(
     rank = ctx.rank_of(wanted)
     if ctx.rank_of(lines) > 1:
         lines = ctx.unsqueeze(lines, ctx.rank_of(lines) - 1)
-    below = ctx.op(
-        "BinaryOp", lines, ctx.unsqueeze(wanted, rank), opType="LESS_EQUAL" if right or side == "right" else "LESS"
-    )
-    count = ctx.op("Reduction", ctx.cast(below, DType.I64), operation="SUM", dim=[rank])
+    kind = "GREATER" if right or side == "right" else "GREATER_EQUAL"
+    above = ctx.cast(ctx.op("BinaryOp", lines, ctx.unsqueeze(wanted, rank), opType=kind), DType.I64)
+    below = ctx.op("BinaryOp", ctx.const(1), above, opType="SUB")
+    count = ctx.op("Reduction", below, operation="SUM", dim=[rank])
     return ctx.cast(count, DType.I32 if out_int32 else DType.I64)
