@@ -14,7 +14,7 @@ import numpy as np
 from tests.llm.cases_dense import DENSE
 from tests.llm.cases_gpt import GPT, SAVED_GPT
 from tests.llm.cases_hybrid import HYBRID, SAVED_HYBRID
-from tests.llm.cases_mixtures import MIXTURES
+from tests.llm.cases_mixtures import MIXTURES, bailing_moe
 from tests.llm.draws import VOCABULARY, Draw
 from tests.llm.draws import base as _base
 from tests.llm.draws import experts as _experts
@@ -292,14 +292,14 @@ def _gpt_oss(rng: Draw) -> dict[str, Any]:
 
 FAMILIES: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "llama": _biased, "mistral": _windowed, "ministral": _ministral, "ministral3": _ministral3,
-    "internlm3": _internlm3, "qwen2": _qwen2, "qwen3": _qwen, "gemma": _gemma,
+    "internlm3": _internlm3, "qwen2": _qwen2, "mimo": _qwen2, "qwen3": _qwen, "gemma": _gemma,
     "gemma2": _gemma2, "gemma3_text": _gemma3, "phi3": _phi3, "smollm3": _smollm3, "olmo2": _olmo2,
     "starcoder2": _starcoder2, "glm": _glm, "glm4": _glm, "granite": _granite, "internlm2": _internlm2,
     "minicpm": _minicpm, "baichuan": _baichuan, "chatglm": _chatglm, "qwen2_moe": _qwen2_moe, "qwen3_moe": _qwen3_moe,
     "mixtral": _mixtral, "olmoe": _olmoe, "granitemoe": _granitemoe, "deepseek_v2": _deepseek_v2,
     "deepseek_v3": _deepseek_v3, "glm4_moe": _glm4_moe, "gpt_oss": _gpt_oss, "olmo3": _olmo3,
     "exaone4": _exaone4, "seed_oss": _seed_oss, "ernie4_5": _ernie, "hunyuan_v1_dense": _hunyuan, **GPT, **HYBRID,
-    **DENSE, **MIXTURES,
+    "bailing_moe": bailing_moe, **DENSE, **MIXTURES,
 }  # fmt: skip
 SAVED = {*DENSE, *MIXTURES, *SAVED_GPT, *SAVED_HYBRID}
 """Families that are recorded through files as transformers writes them."""

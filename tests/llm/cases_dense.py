@@ -93,7 +93,19 @@ def _gemma3n(rng: Draw) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _cwm(rng: Draw) -> dict[str, Any]:
+    config = _turned(rng) | {"num_hidden_layers": 3, "sliding_window": 9}
+    kinds = [str(rng.choice(["sliding_attention", "full_attention"])) for _ in range(3)]
+    return config | {"head_dim": config["hidden_size"] // config["num_attention_heads"], "layer_types": kinds}
+
+
+def _vaultgemma(rng: Draw) -> dict[str, Any]:
+    cap = {"attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0} if rng.random() < 0.7 else {}
+    config = base(rng) | {"head_dim": int(rng.choice([8, 16])), "tie_word_embeddings": True, "sliding_window": 9}
+    return config | cap | {"query_pre_attn_scalar": 24}
+
+
 DENSE: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "exaone": _exaone, "arcee": _arcee, "apertus": _apertus, "nemotron": _nemotron, "helium": _helium, "olmo": _olmo,
-    "gemma4_text": _gemma4, "gemma3n_text": _gemma3n,
+    "gemma4_text": _gemma4, "gemma3n_text": _gemma3n, "cwm": _cwm, "vaultgemma": _vaultgemma,
 }  # fmt: skip

@@ -162,9 +162,22 @@ def _nemotron_h(rng: Draw) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _minimax(rng: Draw) -> dict[str, Any]:
+    config = base(rng) | experts(rng, "num_local_experts") | {"num_hidden_layers": 3}
+    size = int(rng.choice([8, 16]))
+    names = [f"{kind}_{name}_factor" for kind in ("full_attn", "linear_attn", "mlp") for name in ("alpha", "beta")]
+    config |= {name: float(rng.uniform(0.5, 2.0)) for name in names}
+    config |= {
+        "head_dim": size,
+        "block_size": int(rng.choice([4, 16])),
+        "layer_types": _kinds(rng, 3, "linear_attention"),
+    }
+    return config | {"rope_parameters": rope(rng, config, size, ("default", "linear"))}
+
+
 _SAVED: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "qwen3_5_moe_text": _qwen3_5_moe, "mamba": _mamba1, "falcon_mamba": _mamba1, "mamba2": _mamba2, "bamba": _bamba,
-    "jamba": _jamba, "nemotron_h": _nemotron_h,
+    "jamba": _jamba, "nemotron_h": _nemotron_h, "minimax": _minimax,
 }  # fmt: skip
 HYBRID |= _SAVED
 SAVED_HYBRID = set(_SAVED)

@@ -112,8 +112,47 @@ def _youtu(rng: Draw) -> dict[str, Any]:
     return _latent(rng) | {"pad_token_id": None}  # transformers 5.24 fills its row with zeros
 
 
+def _llama4(rng: Draw) -> dict[str, Any]:
+    config = _turned(rng, ("default", "llama3")) | experts(rng, "num_local_experts") | {"num_hidden_layers": 3}
+    return config | {
+        "intermediate_size_mlp": 40, "moe_layers": [[], [1], [0, 2]][int(rng.integers(3))],
+        "no_rope_layers": [int(n) for n in rng.permutation([1, 1, 0])], "use_qk_norm": bool(rng.random() < 0.6),
+        "attn_temperature_tuning": bool(rng.random() < 0.7), "floor_scale": int(rng.choice([4, 8192])),
+        "attn_scale": 0.3, "attention_bias": bool(rng.random() < 0.3),
+    }  # fmt: skip
+
+
+def _mimo_v2_flash(rng: Draw) -> dict[str, Any]:
+    config = _turned(rng, ("default",), 16) | _grouped(rng) | {"num_hidden_layers": 3, "num_attention_heads": 4}
+    del config["n_shared_experts"], config["first_k_dense_replace"]
+    kinds = [str(kind) for kind in rng.permutation(["full_attention", "sliding_attention", "sliding_attention"])]
+    share = {"rope_type": "default", "partial_rotary_factor": 0.5}
+    turns = {"full_attention": {**share, "rope_theta": 1e3}, "sliding_attention": {**share, "rope_theta": 1e2}}
+    return config | {
+        "num_key_value_heads": int(rng.choice([1, 2])), "v_head_dim": int(rng.choice([8, 12])), "layer_types": kinds,
+        "sliding_window": int(rng.choice([4, 9])), "rope_parameters": turns, "attention_bias": bool(rng.random() < 0.4),
+        "mlp_layer_types": [str(kind) for kind in rng.permutation(["dense", "sparse", "sparse"])],
+        "attention_value_scale": float(rng.choice([0.7, 1.0])),
+    }  # fmt: skip
+
+
+def _minicpm3(rng: Draw) -> dict[str, Any]:
+    config = _latent(rng) | {"scale_emb": 4.0, "scale_depth": 1.4, "dim_model_base": 12}
+    del config["rope_interleave"]
+    return config
+
+
+def bailing_moe(rng: Draw) -> dict[str, Any]:
+    """Recorded as a twin, and not through files: transformers does not hold it."""
+    config = _turned(rng, ("default",), 8) | _grouped(rng) | {"use_qk_norm": bool(rng.random() < 0.7)}
+    config["num_experts"], config["num_shared_experts"] = config.pop("n_routed_experts"), config.pop("n_shared_experts")
+    config["rope_theta"] = config.pop("rope_parameters")["rope_theta"]
+    return config | {"attention_bias": False}
+
+
 MIXTURES: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "dots1": _dots1, "solar_open": _solar_open, "exaone_moe": _exaone_moe, "ernie4_5_moe": _ernie4_5_moe,
     "hunyuan_v1_moe": _hunyuan_moe, "minimax_m2": _minimax_m2, "phimoe": _phimoe, "granitemoeshared": _granitemoeshared,
-    "glm4_moe_lite": _glm4_moe_lite, "youtu": _youtu,
+    "glm4_moe_lite": _glm4_moe_lite, "youtu": _youtu, "llama4_text": _llama4, "mimo_v2_flash": _mimo_v2_flash,
+    "minicpm3": _minicpm3,
 }  # fmt: skip

@@ -40,6 +40,8 @@ RECORDED = 2
 """Cases of every family in the tests; one of those that are recorded through files."""
 PROMPT, GREEDY, SHORT = 40, 128, 32
 """Tokens: of prompts, of texts that follow, and of these for families of which one case is recorded."""
+COMPUTED = ("slope_rate", "query_decay", "key_decay", "diagonal_decay")
+"""What files have beside weights, and follows from the configuration: not drawn."""
 LENGTHS = (17, 40, 3)
 """Of the sentences of a batch, padded on the left."""
 
@@ -78,7 +80,9 @@ def _through_files(family: str, seed: int, model: Any) -> Expected:
         file = Path(place) / "model.safetensors"
         with safetensors.safe_open(file, "np") as held:
             shapes = {name: list(held.get_slice(name).get_shape()) for name in held.keys()}  # noqa: SIM118
-        safetensors.numpy.save_file(cases.weights(shapes, seed), file, {"format": "pt"})
+            kept = {name: held.get_tensor(name) for name in shapes if name.endswith(COMPUTED)}
+        shapes = {name: shape for name, shape in shapes.items() if name not in kept}
+        safetensors.numpy.save_file(cases.weights(shapes, seed) | kept, file, {"format": "pt"})
         told = json.loads((Path(place) / "config.json").read_text(encoding="utf-8"))
         for name in ("transformers_version", "dtype", "architectures", "initializer_range", "use_cache"):
             told.pop(name, None)

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.llm.stored import in_memory, stored_shapes
+
 Shapes = dict[str, list[int]]
 Arrays = dict[str, np.ndarray]
 
@@ -214,8 +216,45 @@ def _cut(own: Arrays, joined: str, names: tuple[str, ...]) -> Arrays:
     return found
 
 
+BAILING = {
+    "model.embed_tokens": "model.word_embeddings", "self_attn.o_proj": "attention.dense",
+    "self_attn.q_norm": "attention.query_layernorm", "self_attn.k_norm": "attention.key_layernorm",
+    "mlp.gate.e_score_correction_bias": "mlp.gate.expert_bias",
+}  # fmt: skip
+
+
+def _bailing(config: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    names = {"num_experts": "n_routed_experts", "num_shared_experts": "n_shared_experts"}
+    turns = {"rope_type": "default", "rope_theta": config["rope_theta"], "partial_rotary_factor": 0.5}
+    found = {names.get(key, key): value for key, value in config.items()} | {"rope_parameters": turns}
+    return "glm4_moe", found
+
+
+def _bailing_shapes(config: dict[str, Any], shapes: Shapes) -> Shapes:
+    found = _joined(stored_shapes("glm4_moe", shapes), tuple(f"self_attn.{n}_proj" for n in "qkv"),
+                    "attention.query_key_value")  # fmt: skip
+    return _renamed(found, BAILING)
+
+
+def _bailing_weights(config: dict[str, Any], own: Arrays) -> Arrays:
+    size, heads, groups = config["head_dim"], config["num_attention_heads"], config["num_key_value_heads"]
+    files: Arrays = {}
+    for name, data in _renamed(own, {new: old for old, new in BAILING.items()}).items():
+        if "query_key_value" not in name:
+            files[name] = data
+            continue
+        for letter, part in zip("qkv", np.split(data, [heads * size, (heads + groups) * size]), strict=True):
+            files[name.replace("attention.query_key_value", f"self_attn.{letter}_proj")] = part
+    fused = {name.partition(".experts.")[0] for name in files if ".experts." in name}
+    kept = [name for name in files if ".experts." not in name]
+    both = [f"{at}.experts.{part}" for at in sorted(fused) for part in ("gate_up_proj", "down_proj")]
+    return in_memory("glm4_moe", [*kept, *both], files)
+
+
 TWINS = {
+    "bailing_moe": Twin(_bailing, _bailing_shapes, _bailing_weights),
     "internlm2": Twin(_internlm2_config, _internlm2_shapes, _internlm2_weights),
+    "mimo": Twin(lambda config: ("qwen2", config), lambda config, shapes: shapes, lambda config, own: own),
     "minicpm": Twin(_minicpm, lambda config, shapes: shapes, lambda config, own: own),
     "baichuan": Twin(_baichuan_config, _baichuan_shapes, _baichuan_weights),
     "chatglm": Twin(_chatglm, _chatglm_shapes, _chatglm_weights),

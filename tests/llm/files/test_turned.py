@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from MNN.errors import FormatError
+from MNN.errors import FormatError, UnsupportedError
 from MNN.llm.engine.loaded import LoadedWeights
+from MNN.llm.engine.opening import Opened, open_model
 from MNN.llm.files import open_weights
 from MNN.llm.models.families import build
 from MNN.runtime.config import Config
@@ -94,3 +95,19 @@ def test_turned_matrices(family: str, tmp_path: Path) -> None:
                 for n, i in session.inputs.items() if n.startswith("past")}  # fmt: skip
         found.append(session.run({k: np.array(v) for k, v in feeds.items()} | past)["logits"])
     np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-5 * np.abs(found[1]).max())
+
+
+def test_experts_of_llama4(tmp_path: Path) -> None:
+    """They lie the other way round in files; texts are limited to a chunk, within which all tokens are seen."""
+    notes = next(n for n in RECORDED if n["config"]["model_type"] == "llama4_text")
+    config, arrays = notes["config"] | {"attention_chunk_size": 40}, cases.weights(notes["shapes"], notes["seed"])
+    opened = open_model(folder(tmp_path, config, arrays))
+    assert isinstance(opened, Opened)
+    own = next(name for name in arrays if name.endswith("experts.gate_up_proj"))
+    np.testing.assert_array_equal(
+        open_weights(tmp_path)[f"{own}.turned"].numpy(), arrays[own].swapaxes(1, 2).reshape(-1, arrays[own].shape[1])
+    )
+    decoder = opened.decoder(Config(precision="high", cache=False), kv_bits=32)
+    assert decoder.max_length == min(40, config["max_position_embeddings"])
+    with pytest.raises(UnsupportedError, match="'llama4_text' read texts of 40 tokens at most here, not of 41"):
+        opened.decoder(Config(precision="high", cache=False), max_length=41)

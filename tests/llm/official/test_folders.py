@@ -36,16 +36,17 @@ EXPORTED = Path(__file__).parent / "exported"
 TEXT = "the fish and 42 ducks in \u00e9t\u00e9"
 HIGH = Config(precision="high", cache=False, threads=1)
 REFUSED = {
-    "gemma2": "cap its scores", "phi3": "depend on the length", "internlm3": "depend on the length",
+    "gemma2": "cap its scores", "vaultgemma": "cap its scores", "phi3": "depend on the length",
+    "internlm3": "depend on the length",
     "internlm2": "depend on the length",
     **dict.fromkeys(
         ("qwen2_moe", "qwen3_moe", "mixtral", "olmoe", "granitemoe", "deepseek_v2", "deepseek_v3", "glm4_moe"),
         "RoutedMatMul",
     ),
-    **dict.fromkeys(set(cases.MIXTURES) - {"youtu"}, "RoutedMatMul"),
+    **dict.fromkeys(set(cases.MIXTURES) - {"youtu", "minicpm3"} | {"bailing_moe"}, "RoutedMatMul"),
     **dict.fromkeys(("gemma3n_text", "gemma4_text"), "tables beside that of the tokens"),
     **dict.fromkeys(("gpt2", "gpt_bigcode", "opt", "gpt_neo"), "tables other than that of the tokens"),
-    **dict.fromkeys(("gpt_oss", "bloom", "mpt"), "neither ALiBi nor sinks"),
+    **dict.fromkeys(("gpt_oss", "bloom", "mpt", "mimo_v2_flash"), "neither ALiBi nor sinks"),
     **dict.fromkeys(cases.HYBRID, "recurrent layers of"),
 }  # fmt: skip
 """Families whose first recorded model has something that the official engine has no form for."""

@@ -112,6 +112,11 @@ class Opened:
         row_bits = row_bits_of(config.precision, activation_bits)
         told = usual(self.config)
         longest = told.longest if max_length is None else max_length
+        most = int(told.number("longest_text", 0))
+        if most and longest > most:
+            raise UnsupportedError(
+                f"models of the kind {told.family!r} read texts of {most} tokens at most here, not of {longest}"
+            )
         if longest < 1:
             raise MNNError(f"max_length is the number of tokens of a text, not {max_length}")
         tokens = max(longest, TOKENS) if cache_tokens is None else cache_tokens

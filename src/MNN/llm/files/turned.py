@@ -11,9 +11,10 @@ import numpy as np
 from MNN.llm.files.quantised.mxfp4 import TURNED, Array
 from MNN.llm.files.tensors import Rows, WeightTensor, chosen
 
+_EXPERTS = re.compile(r".*\.experts\.(?:gate_up_proj|down_proj)")
 _FAMILIES = {
     "gpt2": (re.compile(r"(?:transformer\.)?h\.\d+\.(?:attn\.c_attn|attn\.c_proj|mlp\.c_fc|mlp\.c_proj)\.weight"), ""),
-    "gpt_oss": (re.compile(r".*\.experts\.(?:gate_up_proj|down_proj)"), TURNED),
+    **dict.fromkeys(("gpt_oss", "llama4", "llama4_text"), (_EXPERTS, TURNED)),
 }
 """By ``model_type``: names of such weights, and what is put behind them where their shape does not tell it."""
 

@@ -1,5 +1,6 @@
-"""Gemma 1 to 3 (arXiv:2403.08295, 2408.00118, 2503.19786): scaled embeddings, weights of norms that are added to one,
-and since the second one norms on both sides of a layer, windows, and scores and logits that are capped."""
+"""Gemma 1 to 3 (arXiv:2403.08295, 2408.00118, 2503.19786) and VaultGemma (arXiv:2510.15001): scaled embeddings, weights
+of norms that are added to one, and since the second one norms on both sides of a layer (not VaultGemma), windows, and
+scores and logits that are capped."""
 
 from __future__ import annotations
 
@@ -13,9 +14,10 @@ from MNN.llm.models.families import family
 from MNN.llm.models.layers import Layers
 
 
-@family("gemma", "gemma2", "gemma3", "gemma3_text")
+@family("gemma", "gemma2", "gemma3", "gemma3_text", "vaultgemma")
 def gemma(config: Config, net: Layers) -> Graph:
     first, third = config.family == "gemma", config.family.startswith("gemma3")
+    bare = config.family in ("gemma", "vaultgemma")  # no norms behind layers
     heads = config.heads(softcap=0.0 if first else config.number("attn_logit_softcapping", 0.0))
     if not first:
         heads = replace(heads, scale=config.positive("query_pre_attn_scalar", heads.size) ** -0.5)
@@ -37,9 +39,9 @@ def gemma(config: Config, net: Layers) -> Graph:
         at = f"model.layers.{i}"
         own, angles = replace(heads, window=windows[i]), local if windows[i] else everywhere
         y = attend(net, norm(x, f"{at}.input_layernorm"), f"{at}.self_attn", own, i, angles, norms=norms)
-        x = net.add(x, y if first else norm(y, f"{at}.post_attention_layernorm"))
+        x = net.add(x, y if bare else norm(y, f"{at}.post_attention_layernorm"))
         y = norm(x, f"{at}.post_attention_layernorm" if first else f"{at}.pre_feedforward_layernorm")
         y = net.gated(y, f"{at}.mlp.gate_proj", f"{at}.mlp.up_proj", f"{at}.mlp.down_proj", act)
-        x = net.add(x, y if first else norm(y, f"{at}.post_feedforward_layernorm"))
+        x = net.add(x, y if bare else norm(y, f"{at}.post_feedforward_layernorm"))
     cap = 0.0 if first else config.number("final_logit_softcapping", 0.0)
     return head(config, net, norm(net.picked(x), "model.norm"), softcap=cap)

@@ -1,5 +1,6 @@
 """Llama 1 to 3 (Touvron et al. 2023, arXiv:2302.13971), and what is built like it: Mistral, Ministral, Yi, SmolLM2,
-InternLM3, Seed-OSS, ERNIE 4.5, Helium; and Mixtral (arXiv:2401.04088), with experts behind attention."""
+InternLM3, Seed-OSS, ERNIE 4.5, Helium, CWM (arXiv:2510.02387); and Mixtral (arXiv:2401.04088), with experts behind
+attention."""
 
 from __future__ import annotations
 
@@ -17,17 +18,22 @@ from MNN.llm.models.families import family
 from MNN.llm.models.layers import Layers
 from MNN.llm.models.weights import as_number
 
-_WINDOWED = ("mistral", "mixtral", "ministral", "ministral3")
+_WINDOWED = ("mistral", "mixtral", "ministral", "ministral3", "cwm")
 _BETA, _TRAINED = "llama_4_scaling_beta", "original_max_position_embeddings"
 
 
 @family("llama", "internlm3", "seed_oss", "ernie4_5", "helium", *_WINDOWED)
 def llama(config: Config, net: Layers) -> Graph:
     mixed = config.family == "mixtral"
-    windows = config.windows(lambda i: True) if config.family in _WINDOWED else [0] * config.layers
+    whole = 4 if config.family == "cwm" else 0  # every fourth layer sees all, from the first one on
+    windows = [0] * config.layers
+    if config.family in _WINDOWED:
+        windows = config.windows(lambda i: not whole or i % whole > 0)
     heads, neighbours = config.heads(), config.family in ("ernie4_5", "helium")
     routing = Routing.of(config, normal=True) if mixed else None
-    angles = net.angles(config.rotary(heads.size))  # which refuses lengths that are none
+    angles = net.angles(
+        config.rotary(heads.size, theta=1e6 if config.family == "cwm" else 1e4)
+    )  # which refuses lengths that are none
     grown = _grown(config, net)
     x = net.embed("model.embed_tokens.weight")
     for i in range(config.layers):

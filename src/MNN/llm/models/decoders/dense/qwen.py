@@ -1,4 +1,5 @@
-"""Qwen2 and 2.5 (arXiv:2407.10671), with biases on queries, keys and values, and dense Qwen3 (arXiv:2505.09388), whose
+"""Qwen2 and 2.5 (arXiv:2407.10671), with biases on queries, keys and values, which MiMo-7B is without the layers that
+guess further tokens (arXiv:2505.07608), and dense Qwen3 (arXiv:2505.09388), whose
 queries and keys are normalised instead."""
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from MNN.llm.models.families import family
 from MNN.llm.models.layers import Layers
 
 
-@family("qwen2", "qwen3")
+@family("qwen2", "qwen3", "mimo")
 def qwen(config: Config, net: Layers) -> Graph:
     heads = config.heads()
     first = int(config.number("max_window_layers", 0))

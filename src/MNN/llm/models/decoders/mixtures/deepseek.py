@@ -1,17 +1,19 @@
 """DeepSeek-V2 (arXiv:2405.04434), V2-Lite, and V3 and R1 (arXiv:2412.19437): keys and values of all heads are made from
 few numbers (multi-head latent attention), part of each head is turned, and experts are chosen from groups. Built
-alike are GLM-4.7-Flash (``glm4_moe_lite``) and Youtu-LLM (arXiv:2512.24618, without experts)."""
+alike are GLM-4.7-Flash (``glm4_moe_lite``), and without experts Youtu-LLM (arXiv:2512.24618) and MiniCPM3, which has
+MiniCPM's factors (arXiv:2404.06395)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import sqrt
 
 from MNN.errors import FormatError, UnsupportedError
 from MNN.ir.graph import Graph, Value
 from MNN.llm.models.blocks import head
 from MNN.llm.models.config import Config
 from MNN.llm.models.experts import Routing, mixture, number_of, usual
-from MNN.llm.models.families import family
+from MNN.llm.models.families import family, translates
 from MNN.llm.models.layers import Angles, Heads, Layers
 from MNN.llm.models.rotary import yarn_mscale
 
@@ -19,27 +21,41 @@ _SIGMOID = ("deepseek_v3", "glm4_moe_lite")
 """Families whose experts have a score by themselves."""
 
 
-@family("deepseek_v2", *_SIGMOID, "youtu")
+@translates("minicpm3")
+def _minicpm3(values: Mapping[str, object]) -> Mapping[str, object]:
+    """Halves of heads are turned, not neighbours; values are as wide as heads would be without latents."""
+    width, heads, layers = (values.get(key) for key in ("hidden_size", "num_attention_heads", "num_hidden_layers"))
+    found = {"scale_emb": 12, "scale_depth": 1.4, "dim_model_base": 256, **values, "rope_interleave": False}
+    if found.get("v_head_dim") is None and isinstance(width, int) and isinstance(heads, int) and heads > 0:
+        found["v_head_dim"] = width // heads
+    depth = found["scale_depth"]
+    if isinstance(depth, (int, float)) and isinstance(layers, int) and layers > 0:
+        found["residual_scale"] = depth / sqrt(layers)
+    return found
+
+
+@family("deepseek_v2", *_SIGMOID, "youtu", "minicpm3")
 def deepseek(config: Config, net: Layers) -> Graph:
     still, turned = config.count("qk_nope_head_dim"), config.count("qk_rope_head_dim")
     count = config.count("num_attention_heads")
     heads = Heads(count, count, still + turned, _scale(config, still + turned))
     angles = net.angles(config.rotary(turned))
-    mixed = _mixed(config)
-    x = net.embed("model.embed_tokens.weight")
+    mixed, residual = _mixed(config), config.number("residual_scale", 1.0)
+    x = net.multiply(net.embed("model.embed_tokens.weight"), config.number("scale_emb", 1.0))
     for i in range(config.layers):
         at, mlp = f"model.layers.{i}", f"model.layers.{i}.mlp"
         y = net.rms_norm(x, f"{at}.input_layernorm", config.epsilon)
-        x = net.add(x, _attend(config, net, y, f"{at}.self_attn", heads, i, angles))
+        x = net.add(x, net.multiply(_attend(config, net, y, f"{at}.self_attn", heads, i, angles), residual))
         y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
         if not mixed[i]:
-            x = net.add(x, _gated(config, net, y, mlp))
+            x = net.add(x, net.multiply(_gated(config, net, y, mlp), residual))
             continue
         routed = mixture(net, y, f"{mlp}.gate", _routing(config, mlp), usual(f"{mlp}.experts"), config.activation)
         if int(config.number("n_shared_experts", 0)):
             routed = net.add(routed, _gated(config, net, y, f"{mlp}.shared_experts"))
         x = net.add(x, routed)
-    return head(config, net, net.rms_norm(net.picked(x), "model.norm", config.epsilon))
+    last = net.rms_norm(net.picked(x), "model.norm", config.epsilon)
+    return head(config, net, last, scale=config.number("dim_model_base", config.width) / config.width)
 
 
 def _mixed(config: Config) -> list[bool]:
@@ -47,7 +63,7 @@ def _mixed(config: Config) -> list[bool]:
     told = config.get("mlp_layer_types")
     if isinstance(told, Sequence) and len(told) >= config.layers:
         return [kind == "sparse" for kind in told]
-    if config.family == "youtu":
+    if config.family in ("youtu", "minicpm3"):
         return [False] * config.layers
     first = int(config.number("first_k_dense_replace", 1 if config.family == "glm4_moe_lite" else 0))
     every = max(int(config.number("moe_layer_freq", 1)), 1)

@@ -1,0 +1,103 @@
+"""Llama 4 (Meta 2025; the half for text): layers with positions and such without, in which queries grow with these
+instead, and experts that are given what a token has by their score, beside one for all tokens.
+
+Layers with positions see the tokens of their chunk alone; texts are limited to one chunk (8,192 tokens), where that is
+the same as seeing all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from MNN.ir.graph import Graph, Value
+from MNN.llm.files.quantised.mxfp4 import TURNED
+from MNN.llm.models.blocks import apart, head
+from MNN.llm.models.config import Config
+from MNN.llm.models.experts import Routing, largest, routed
+from MNN.llm.models.families import family, translates
+from MNN.llm.models.layers import Angles, Heads, Layers
+from MNN.llm.models.weights import Array
+
+
+@translates("llama4_text")
+@translates("llama4")
+def _usual(values: Mapping[str, object]) -> Mapping[str, object]:
+    """A text is no longer than a chunk."""
+    inner = values.get("text_config")
+    told = {**values, **inner} if isinstance(inner, Mapping) else dict(values)
+    chunk, longest = told.get("attention_chunk_size", 8192), told.get("max_position_embeddings", 131072)
+    if isinstance(chunk, int) and isinstance(longest, int):
+        told |= {"max_position_embeddings": min(chunk, longest), "trained_length": longest, "longest_text": chunk}
+    told.pop("text_config", None)
+    return told
+
+
+@family("llama4", "llama4_text")
+def llama4(config: Config, net: Layers) -> Graph:
+    heads = config.heads()
+    turned = Config({**config.values, "max_position_embeddings": config.get("trained_length") or config.longest})
+    angles = net.angles(turned.rotary(heads.size, theta=5e5))
+    routing = Routing.of(config, normal=False)
+    placed, mixed = _listed(config)
+    x = net.embed("model.embed_tokens.weight")
+    for i in range(config.layers):
+        at, mlp = f"model.layers.{i}", f"model.layers.{i}.feed_forward"
+        y = net.rms_norm(x, f"{at}.input_layernorm", config.epsilon)
+        x = net.add(x, _attend(config, net, y, f"{at}.self_attn", heads, i, angles if placed[i] else None))
+        y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
+        x = net.add(x, _experts(config, net, y, mlp, routing) if mixed[i] else _gated(config, net, y, mlp))
+    return head(config, net, net.rms_norm(net.picked(x), "model.norm", config.epsilon))
+
+
+def _listed(config: Config) -> tuple[list[bool], list[bool]]:
+    """Which layers know positions, and which have experts."""
+    told, every = config.get("no_rope_layers"), max(int(config.number("no_rope_layer_interval", 4)), 1)
+    layers = range(config.layers)
+    listed = isinstance(told, Sequence) and len(told) >= config.layers
+    placed = [bool(told[i]) if listed else (i + 1) % every != 0 for i in layers]  # type: ignore[index]
+    step, among = max(int(config.number("interleave_moe_layer_step", 1)), 1), config.get("moe_layers")
+    return placed, [i in among if isinstance(among, Sequence) else (i + 1) % step == 0 for i in layers]
+
+
+def _attend(config: Config, net: Layers, y: Value, at: str, heads: Heads, layer: int, angles: Angles | None) -> Value:
+    """Where there are positions heads are normalised behind them, of some models."""
+    qkv = net.linear(y, f"{at}.q_proj", f"{at}.k_proj", f"{at}.v_proj")
+    q, k, v = apart(net, qkv, heads, angles, interleaved=True)
+    if angles is not None and config.flag("use_qk_norm", True):
+        q, k = (net.of_size_one(part, config.epsilon) for part in (q, k))
+    if angles is None and config.flag("attn_temperature_tuning", True):
+        q = net.multiply(q, _grown(config, net))
+    return net.linear(net.attention(q, k, v, heads, layer), f"{at}.o_proj")
+
+
+def _grown(config: Config, net: Layers) -> Value:
+    """By how much queries grow with their position (Nakanishi 2025, arXiv:2501.19399)."""
+    every = config.positive("floor_scale", 8192.0)
+    steps = net.unary("FLOOR", net.multiply(net.add(net.floats(), net.const(np.float32(1))), 1.0 / every))
+    more = net.multiply(net.unary("LOG1P", steps), config.number("attn_scale", 0.1))
+    return net.add(more, net.const(np.float32(1)))
+
+
+def _gated(config: Config, net: Layers, y: Value, at: str) -> Value:
+    return net.gated(y, f"{at}.gate_proj", f"{at}.up_proj", f"{at}.down_proj", config.activation)
+
+
+def _experts(config: Config, net: Layers, y: Value, at: str, routing: Routing) -> Value:
+    """Scores weigh what experts take, not what they make of it."""
+    logits, index = largest(net, net.product(y, net.weight(f"{at}.router.weight")), routing.most)
+    share = net.op("Unsqueeze", net.op("Sigmoid", logits), squeezeDims=[3])
+    rows = net.multiply(net.op("Unsqueeze", y, squeezeDims=[2]), share)
+    both, down = (_turned(net, f"{at}.experts.{name}_proj") for name in ("gate_up", "down"))
+    hidden = routed(net, rows, index, [both], routing.count)
+    inner = int(np.prod(both.shape[:-1])) // routing.count // 2
+    each = routed(net, net.gate(hidden, inner, config.activation), index, [down], routing.count)
+    made = net.op("Reduction", each, operation="SUM", dim=[2], keepDims=False)
+    return net.add(made, _gated(config, net, y, f"{at}.shared_expert"))
+
+
+def _turned(net: Layers, name: str) -> Array:
+    """The matrices of all experts, which checkpoints have ``[in, out]``."""
+    if name + TURNED in net.weights:
+        return net.weights[name + TURNED]
+    return np.ascontiguousarray(net.weight(name).swapaxes(1, 2))
