@@ -234,8 +234,7 @@ class CodedValues:
             b.store(pairwise(weighted(1), b.add), f.spread("page_offset", row))
         found = weighted(0)
         if self.integers and self.bits == 16:  # codes follow from all rows' norms
-            squares = across(b, pairwise([b.mul(x, x) for x in found], b.add), b.add)
-            b.store(squares, f.number("weight_scale", row))
+            b.store(pairwise([b.mul(x, x) for x in found], b.add), f.spread("page_squares", row))
         if not self.integers or self.bits == 16:
             for j, x in enumerate(found):
                 b.store(x, b.gep(to, F32, j * lanes))
@@ -251,6 +250,9 @@ class CodedValues:
         f, b, spec, lanes = self.f, self.f.b, self.f.spec, self.f.lanes
         if not self.integers or self.bits != 16:
             return
+        with b.loop(0, f.count) as row:  # in a loop of their own: rows wait for nothing but each their own sum
+            squares = across(b, b.load(f.vector, f.spread("page_squares", row.index)), b.add)
+            b.store(squares, f.number("weight_scale", row.index))
         with b.loop(0, f.count, lanes) as rows:
             place = f.number("weight_scale", rows.index)
             unit = b.mul(b.intrinsic("sqrt", b.load(f.vector, place)), 1 / _POWERS_NORM)

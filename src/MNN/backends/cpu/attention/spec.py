@@ -177,9 +177,9 @@ NUMBERS = ("highest", "top", "decay", "share", "query_sum", "query_scale", "weig
 """Of each row, beside its scores and sums: the largest score of all pages so far, that of this page, what sums so far
 and those of this page are multiplied by, the sum of the query where keys have offsets, and what a unit of the query's
 codes, and of those of this page's powers, is worth, and how many of the latter are one."""
-SPREAD = ("total", "value_offset", "page_total", "page_offset")
+SPREAD = ("total", "value_offset", "page_total", "page_offset", "page_squares")
 """Of each row as a vector, whose lanes are added up at the end: the sum of powers, and that of offsets of values; and
-those of this page."""
+those of this page, and the sum of squares of its weights."""
 
 
 def tile_of(target: Target) -> tuple[int, int]:
