@@ -42,3 +42,8 @@ class ShapeError(MNNError):
 
 class RunError(MNNError):
     """An inference failed while running (for example an index out of range in the data)."""
+
+
+class CallError(MNNError, TypeError):
+    """Arguments that a function with several forms takes in none of them; a ``TypeError`` as those that do not fit the
+    signature of one."""

@@ -98,6 +98,9 @@ class Session:
     def plan(self) -> Plan:
         return self.engine.plan(self.feeds())
 
+    def __reduce__(self) -> str:
+        raise MNNError("a session cannot be pickled: pickle its Interpreter, which opens the model again, and make one")
+
     def cache(self) -> None:
         """Taken for PyMNN's sake: memory belongs to the session already."""
 
@@ -111,6 +114,9 @@ class Interpreter:
     def __init__(self, model: Source) -> None:
         self._opened = Opened(model)
         self._card = self._opened.card()
+
+    def __reduce__(self) -> tuple[type[Interpreter], tuple[Source]]:
+        return type(self), (self._opened.source,)
 
     def createSession(self, config: Mapping[str, Any] | None = None, runtime: Config | None = None) -> Session:
         """A session with settings such as ``{'backend': 'CPU', 'numThread': 4, 'precision': 'high'}``.
@@ -150,39 +156,44 @@ class Interpreter:
 
     def getSessionInput(self, session: Session, name: str | None = None) -> Tensor:
         """An input by name; the first one without a name."""
-        return _pick(session.inputs, name, "input")
+        return _pick(_session(session).inputs, name, "input")
 
     def getSessionInputAll(self, session: Session) -> dict[str, Tensor]:
         """All inputs by name."""
-        return dict(session.inputs)
+        return dict(_session(session).inputs)
 
     def getSessionOutput(self, session: Session, name: str | None = None) -> Tensor:
         """An output by name; the first one without a name."""
-        session.prepare()
+        _session(session).prepare()
         return _pick(session.outputs, name, "output")
 
     def getSessionOutputAll(self, session: Session) -> dict[str, Tensor]:
         """All outputs by name."""
-        session.prepare()
+        _session(session).prepare()
         return dict(session.outputs)
 
     def resizeTensor(self, tensor: Tensor, shape: Sequence[int]) -> None:
         """Another shape for an input, in the order of its dimension type; :meth:`resizeSession` checks it."""
-        sizes = tuple(int(d) for d in shape)
+        if not isinstance(tensor, Tensor):
+            raise MNNError(f"resizeTensor() takes a tensor of getSessionInput(), found {type(tensor).__name__}")
+        try:
+            sizes = tuple(int(d) for d in shape)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ShapeError(f"a shape is a sequence of whole numbers, found {shape!r:.60}") from error
         if any(d < 0 for d in sizes):
             raise ShapeError(f"sizes must not be negative, found {list(sizes)}")
         tensor._resize(sizes)
 
     def resizeSession(self, session: Session, needRelloc: int = 0) -> bool:
         """Plans for the inputs' present sizes. Raises :class:`ShapeError` when operators do not take them."""
-        session.prepare()
+        _session(session).prepare()
         return True
 
     # -- running --------------------------------------------------------------------------------------------------
 
     def runSession(self, session: Session) -> int:
         """One inference; 0. Raises :class:`MNNError` when it fails."""
-        session.run()
+        _session(session).run()
         return 0
 
     def runSessionWithCallBack(self, session: Session, begincallback: ByName, endcallback: ByName) -> int:
@@ -192,17 +203,16 @@ class Interpreter:
         Where the first gives False the operator is skipped (its outputs are zeros); where the second does the run ends
         and 4 is returned, else 0. What a callback writes into a tensor is what later operators get.
         """
-        return 0 if session.step(begincallback, endcallback, True) else CALL_BACK_STOP
+        return 0 if _session(session).step(begincallback, endcallback, True) else CALL_BACK_STOP
 
     def runSessionWithCallBackInfo(self, session: Session, begincallback: ByInfo, endcallback: ByInfo) -> int:
         """Like :meth:`runSessionWithCallBack`; callbacks get an :class:`OpInfo` instead of the name."""
-        return 0 if session.step(begincallback, endcallback, False) else CALL_BACK_STOP
+        return 0 if _session(session).step(begincallback, endcallback, False) else CALL_BACK_STOP
 
     def updateSessionToModel(self, session: Session, path: str | None = None) -> None:
         """Writes the model to ``path``, whole or not at all. Sessions never change its constants, so that there is
         nothing else to be taken over from them. Raises :class:`MNNError` for models that are no .mnn file."""
-        if not isinstance(session, Session):
-            raise MNNError(f"updateSessionToModel() takes a session, found {type(session).__name__}")
+        _session(session)
         if path is None:
             return
         from MNN.frontends import kind_of
@@ -257,6 +267,13 @@ class Interpreter:
 
     def removeCache(self) -> None:
         """Changes nothing, like :meth:`cache`."""
+
+
+def _session(session: object) -> Session:
+    """Raises :class:`MNNError` for what is none."""
+    if not isinstance(session, Session):
+        raise MNNError(f"a session comes from createSession(), found {type(session).__name__}")
+    return session
 
 
 def _pick(tensors: Mapping[str, Tensor], name: str | None, what: str) -> Tensor:

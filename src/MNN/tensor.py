@@ -11,7 +11,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from MNN.errors import MNNError, ShapeError
+from MNN.errors import CallError, MNNError, ShapeError
 from MNN.expr import memory
 from MNN.expr.types import channels_first, channels_last, data_format
 from MNN.expr.var import Var
@@ -86,7 +86,7 @@ class Tensor:
             else:
                 self._array = _numbers(args[2], args[1].kind, shape)
         else:
-            raise TypeError(
+            raise CallError(
                 "Tensor takes (Var), (Tensor or Var, dimension type), (shape, type, dimension type) or "
                 f"(shape, type, data, dimension type); found {tuple(type(a).__name__ for a in args)}"
             )
@@ -171,7 +171,11 @@ class Tensor:
 
 
 def _shape(value: Any) -> tuple[int, ...]:
-    if not isinstance(value, (Sequence, np.ndarray)) or any(int(d) != d or d < 0 for d in value):
+    try:
+        fits = isinstance(value, (Sequence, np.ndarray)) and all(int(d) == d and d >= 0 for d in value)
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
         raise ShapeError(f"a shape is a sequence of whole numbers, found {value!r}")
     return tuple(int(d) for d in value)
 

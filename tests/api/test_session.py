@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from pathlib import Path
 
@@ -298,3 +299,33 @@ def test_the_model_of_a_session_is_written(tmp_path: Path, image: np.ndarray) ->
     with pytest.raises(MNNError, match="session"):
         net.updateSessionToModel(path)  # type: ignore[arg-type]
     assert not (tmp_path / "other.mnn").exists()
+
+
+def test_what_no_session_is_and_interpreters_in_other_processes(model: str, image: np.ndarray) -> None:
+    interpreter = MNN.Interpreter(model)
+    session = interpreter.createSession()
+    for call in (
+        interpreter.runSession, interpreter.resizeSession, interpreter.getSessionInput, interpreter.getSessionInputAll,
+        interpreter.getSessionOutput, interpreter.getSessionOutputAll, interpreter.updateSessionToModel,
+    ):  # fmt: skip
+        with pytest.raises(MNNError, match="comes from createSession"):
+            call(None)  # type: ignore[arg-type]
+    with pytest.raises(MNNError, match="takes a tensor"):
+        interpreter.resizeTensor(None, (1,))  # type: ignore[arg-type]
+    for shape in ("abc", None, (1, None)):
+        with pytest.raises(MNNError, match="whole numbers"):
+            interpreter.resizeTensor(interpreter.getSessionInput(session), shape)  # type: ignore[arg-type]
+        with pytest.raises(MNNError, match="whole numbers"):
+            MNN.Tensor(shape, MNN.Halide_Type_Float, MNN.Tensor_DimensionType_Caffe)
+    with pytest.raises(MNNError, match="Tensor takes"):
+        MNN.Tensor("x", 1, 2, 3)
+    with pytest.raises(MNNError, match="cannot be pickled"):
+        pickle.dumps(session)
+    found = []
+    for own in (interpreter, pickle.loads(pickle.dumps(interpreter))):
+        session = own.createSession()
+        tensor = own.getSessionInput(session)
+        tensor.copyFrom(MNN.Tensor(tensor.getShape(), MNN.Halide_Type_Float, image, tensor.getDimensionType()))
+        own.runSession(session)
+        found.append(own.getSessionOutput(session).getNumpyData())
+    np.testing.assert_array_equal(*found)

@@ -9,10 +9,9 @@ from typing import Any, Literal, overload
 import numpy as _np
 from numpy.typing import ArrayLike
 
-from MNN.errors import MNNError, ShapeError
+from MNN.errors import CallError, MNNError, ShapeError
 from MNN.expr import build, compute, create, reducing, shaping
 from MNN.expr.arrays import direct, few, later
-from MNN.expr.arrays.mistakes import CallError
 from MNN.expr.arrays.options import check_casting, check_order, into
 from MNN.expr.types import Axes, ElementType, Ints, PadValue_Mode, dtype, dtype_of
 from MNN.expr.var import Var

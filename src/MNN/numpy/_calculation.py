@@ -9,9 +9,9 @@ from typing import overload
 import numpy as _np
 from numpy.typing import ArrayLike
 
+from MNN.errors import CallError
 from MNN.expr import build, math, products, shaping
 from MNN.expr.arrays import direct
-from MNN.expr.arrays.mistakes import CallError
 from MNN.expr.arrays.options import into
 from MNN.expr.math import round
 from MNN.expr.products import inner, matmul, outer, vdot

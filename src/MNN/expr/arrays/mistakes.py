@@ -30,11 +30,6 @@ _LONGEST = 24
 """Letters of an argument that are shown."""
 
 
-class CallError(MNNError, TypeError):
-    """Arguments that a function with several forms takes in none of them; a ``TypeError`` as those that do not fit the
-    signature of one."""
-
-
 def _shown(value: object) -> str:
     if isinstance(value, (Var, np.ndarray)):
         try:
@@ -96,4 +91,4 @@ def tell(package: dict[str, Any], name: str) -> None:
             call.__module__, call.__qualname__ = name, key  # where pickle finds it
 
 
-__all__ = ["CallError", "tell", "told"]
+__all__ = ["tell", "told"]
