@@ -43,7 +43,7 @@ def _of_kind(value: Any) -> Any:
     return np.array(value, "f4" if isinstance(value[0], float) else "i4")
 
 
-RUN = {"qwen3_5_text", "nemotron_h", "gemma4_text", "deepseek_v3", "falcon", "falcon_h1"}
+RUN = {"qwen3_5_text", "nemotron_h", "gemma4_text", "deepseek_v3", "falcon_h1"}
 RUN |= set(CASES) if COUNT > 1 else set()
 """Families whose files are run; of others, the network is built of what the file has, and weights are compared."""
 
