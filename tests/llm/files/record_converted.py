@@ -2,8 +2,8 @@
 
     LLAMA_CPP=/a/checkout/of/llama.cpp python -m tests.llm.files.record_converted
 
-Needs torch and transformers beside what this package needs. The converter at the release b9680 or so (the one that
-llama-cpp-python 0.3.36 has) recorded what is there now.
+Needs torch and transformers beside what this package needs. The converter in the source of llama-cpp-python 0.3.36
+(``vendor/llama.cpp``) recorded what is there now.
 """
 
 from __future__ import annotations
