@@ -49,5 +49,7 @@ def graph_of(way: str, module: torch.nn.Module, tensors: Sequence[torch.Tensor],
         return exported.load(held.getvalue())
     inputs = list(torch.jit.load(io.BytesIO(held.getvalue())).graph.inputs())[1:]
     names = [i.debugName().split(".")[0] for i in inputs]
-    given = {n: Given(tuple(t.shape), DType.of(numbers(t))) for n, t in zip(names, tensors, strict=True)}
+    given = {
+        n: Given(tuple(t.shape), DType.of(numbers(t))) for n, t in zip(names, tensors, strict=False)
+    }  # others are optional
     return script.load(held.getvalue(), given)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 from MNN.errors import UnsupportedError
 from MNN.frontends.torch import script
+from MNN.frontends.torch.script.builtins import is_instance
 from MNN.frontends.torch.script.load import Given
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
@@ -58,3 +60,25 @@ def test_lists(seed: int, name: str, reference: bool) -> None:
 def test_what_is_refused(name: str, said: str) -> None:
     with pytest.raises(UnsupportedError, match=said):
         script.load(_files(FIRST, name)[0], {"x": Given((3, 4))})
+
+
+@pytest.mark.parametrize(
+    ("value", "kinds", "wanted"),
+    [
+        ([], "list", True),
+        ([1], "List[int]", True),
+        (1, "List[int]", False),
+        ((1, 2.0), "Tuple[int, float]", True),
+        ((1, "a"), "Tuple[int, float]", False),
+        ({"a": 1}, "Dict[str, int]", True),
+        ({"a": 1}, "Dict[str, str]", False),
+        (None, "Optional[int]", True),
+        (None, "List[int]", False),
+        (3, "NoneType", False),
+        (True, "int", False),
+        (1.0, "(int, float)", True),
+        ([1.0], "Union[Tensor, List[float]]", True),
+    ],
+)
+def test_kinds_of_values(value: object, kinds: str, wanted: bool) -> None:
+    assert is_instance(value, ast.parse(kinds, mode="eval").body) is wanted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from MNN.frontends.torch.scalars import NAMES, compute, known_number, same
 from MNN.frontends.torch.script import open_lists
 from MNN.frontends.torch.script.journal import check_merged, note_container, refill
 from MNN.frontends.torch.script.optional import Maybe, is_none, unwrapped
+from MNN.ir.dtype import DType
 
 MAX_LENGTH = 1 << 16
 """Elements of a list, characters of a text."""
@@ -64,18 +66,36 @@ def plain(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any])
     return NOT_PLAIN
 
 
-def is_instance(value: Any, kinds: str) -> bool:
-    """Whether a value is of one of the kinds that are written there."""
-    names = {
-        "Tensor": Variable, "int": int, "float": float, "bool": bool, "str": str,
-        "List": list, "Tuple": tuple, "Dict": dict,
-    }  # fmt: skip
-    found = [t for n, t in names.items() if n in kinds]
-    if value is None:
-        return "None" in kinds
+_KINDS: dict[str, tuple[type, ...]] = {
+    "Tensor": (Variable,), "int": (int,), "float": (float,), "bool": (bool,), "str": (str,),
+    "List": (list,), "list": (list,), "Tuple": (tuple,), "tuple": (tuple,), "Dict": (dict,), "dict": (dict,),
+}  # fmt: skip
+
+
+def is_instance(value: Any, kinds: ast.expr) -> bool:
+    """Whether a value is of a kind, or of one of several, as they are written there; of a container that is not empty,
+    what it holds counts too."""
+    if isinstance(kinds, (ast.Tuple, ast.List)):
+        return any(is_instance(value, k) for k in kinds.elts)
+    if value is None or (isinstance(kinds, ast.Constant) and kinds.value is None):
+        return value is None and ("None" in ast.unparse(kinds) or "Optional" in ast.unparse(kinds))
     if isinstance(value, Number):
-        return "int" in kinds or "float" in kinds
-    return isinstance(value, tuple(found))
+        return ast.unparse(kinds) == {DType.I64: "int", DType.BOOL: "bool"}.get(value.dtype, "float")
+    inner = kinds.slice if isinstance(kinds, ast.Subscript) else None
+    name = ast.unparse(kinds.value if isinstance(kinds, ast.Subscript) else kinds).rsplit(".", 1)[-1]
+    if inner is not None and name in ("Optional", "Union"):
+        return is_instance(value, inner)
+    if not isinstance(value, _KINDS.get(name, ())) or (name == "int" and isinstance(value, bool)):
+        return False
+    if inner is None or open_lists.is_open(value) or not value:
+        return True
+    held: list[Any] = list(value) if isinstance(value, (list, tuple, dict)) else []
+    if isinstance(value, dict) and isinstance(inner, ast.Tuple):
+        key, item = next(iter(value.items()))
+        return all(is_instance(v, k) for v, k in zip((key, item), inner.elts, strict=True))
+    if isinstance(value, tuple) and isinstance(inner, ast.Tuple):
+        return len(held) == len(inner.elts) and all(is_instance(v, k) for v, k in zip(held, inner.elts, strict=True))
+    return not held or is_instance(held[0], inner)
 
 
 def _contains(ctx: TorchBuilder, container: Any, item: Any) -> Any:

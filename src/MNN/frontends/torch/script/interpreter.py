@@ -386,5 +386,5 @@ class Interpreter:
         if name in ("fork", "wait"):
             return self._invoke(args[0], args[1:], {}) if name == "fork" else args[0]
         if name == "isinstance":
-            return is_instance(self.evaluate(node.args[0], scope), ast.unparse(node.args[1]))
+            return is_instance(self.evaluate(node.args[0], scope), node.args[1])
         return operate(self.ctx, name, args, {})
