@@ -21,14 +21,15 @@ images are NHWC; inside, permutations cancel.
 Of the {builtin} builtin operators of the schema **{known} are supported**, and {compared} of these are compared with
 LiteRT {version} on random models (`python -m tests.frontends.tflite.trial --cases 100` runs more of them).
 
-- **Quantised models** keep their integers: convolutions and products of 8 bits are computed in integers, results are at
-  most one step from LiteRT's, and what only moves is exact. Activations of 16 bits are computed in floats between
-  their integers. Beside float inputs, convolutions by integers (dynamic range), depthwise ones too, quantise what they
-  are given to the range of each sample and multiply bytes: numbers are those of LiteRT's reference kernels, but where
-  a number lies half-way between two steps. (XNNPACK, which LiteRT takes where it can, has other steps for windows of
-  one pixel.) Matrices of integers (also of 4 bits, and in blocks) are multiplied by rows that are rounded to 8 bits
-  where the processor multiplies bytes; filters of transposed convolutions, and matrices within loops, by the floats as
-  they are.
+- **Quantised models** keep their integers: convolutions and products of 8 bits are computed in integers, results
+  are at most one step from LiteRT's, and what only moves is exact. Activations of 16 bits are multiplied as
+  integers where their sums fit in 32 bits and the processor sums two products at once, else in floats between their
+  integers. Beside float inputs, convolutions by integers (dynamic range), depthwise ones too, quantise what they
+  are given to the range of each sample and multiply bytes: numbers are those of LiteRT's reference kernels, but
+  where a number lies half-way between two steps. (XNNPACK, which LiteRT takes where it can, has other steps for
+  windows of one pixel.) Matrices of integers (also of 4 bits, and in blocks) are multiplied by rows that are
+  rounded to 8 bits where the processor multiplies bytes; filters of transposed convolutions, and matrices within
+  loops, by the floats as they are.
 - **Weights** in half precision, sparse (`DENSIFY`) and in other files (external buffers) are read as they are.
 - **Models that remember**: resource variables and the states of recurrent layers are [states](states.md) of the model
   that `MNN.load` gives; first values that `CALL_ONCE` sets are kept. Within branches and loops variables can
