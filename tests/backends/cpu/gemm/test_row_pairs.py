@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from MNN import model
 from MNN.backends.base.candidates import restricted
 from MNN.backends.cpu.gemm.contraction import ContractSpec
-from MNN.backends.cpu.gemm.row_pairs import choose_pairs, columns_of_pairs, pairs_rows
+from MNN.backends.cpu.gemm.row_pairs import choose_pairs, columns_of_pairs, pairs_cycles, pairs_rows
 from MNN.backends.cpu.products.dot8 import DOT4, moved, pack_dot4
+from MNN.backends.cpu.products.register_tiles import contract_cycles
 from MNN.backends.cpu.targets import Target, host_target
+from MNN.backends.cpu.targets.base import named_target
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, body_of
 from tests.backends.cpu import util
@@ -124,3 +128,21 @@ def test_tiles_fit_the_registers(target: Target) -> None:
             mr, nv = found
             assert mr % 2 == 0
             assert mr * (2 * nv - 1) // 2 + nv + 3 < target.vector_registers
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["whole", "split"])
+def test_they_are_weighed_like_whole_vectors(split: bool) -> None:
+    """A sixth to a quarter of products that are left out decide; none, where columns fill vectors, decides against."""
+    plain = named_target("avx512")
+    rates = {"fma_per_cycle": 1.0, "split_vectors": True, "separate_adders": True} if split else {}
+    target = dataclasses.replace(plain, features=(*plain.features, "avx512vnni"), **rates)
+    assert pairs_rows(target)
+    lanes = target.lanes(DType.I32)
+    for m in (49, 64, 196, 784):
+        for steps in (64, 288, 512):
+            for n, gains in ((lanes * 3 // 2, True), (lanes * 5 // 2, True), (lanes * 32, False), (lanes * 24, False)):
+                tile = choose_pairs(target, n, steps)
+                assert tile is not None
+                if gains and m < 8 * tile[0]:  # rows that there are not may cost more than half a vector
+                    continue
+                assert (pairs_cycles(target, m, n, steps, tile) < contract_cycles(target, m, n, steps)) == gains, (m, n)

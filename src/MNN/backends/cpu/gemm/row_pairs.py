@@ -59,9 +59,10 @@ def choose_pairs(target: Target, n: int, steps: int) -> tuple[int, int] | None:
 def pairs_cycles(target: Target, m: int, n: int, steps: int, tile: tuple[int, int]) -> float:
     """Cycles of a product of ``m`` x ``n``."""
     mr, nv = tile
-    halves, rate = shared_halves(nv), target.fma_per_cycle
     # As products of whole vectors are estimated, which those in pairs are weighed against.
-    work = tile_cycles(target.narrowed(), DType.F32, steps, mr, halves) + steps * mr / 2 * _MIXED / rate
+    share = shared_halves(nv) / (2 * nv)
+    work = max(tile_cycles(target, DType.F32, steps, mr, nv) * share, steps * (mr + nv) / target.loads_per_cycle)
+    work += steps * mr / 2 * _MIXED / target.fma_per_cycle
     columns = columns_of_pairs(target, nv)
     panels = -(-n // columns)
     memory = panels * columns * steps * DType.I32.size / MEMORY_BYTES_PER_CYCLE
