@@ -17,8 +17,8 @@ LEFT_OUT = {
     "operators of training (`*_backward`)": "gradients are not part of inference",
     "complex inputs and outputs": "give and take pairs: `torch.view_as_complex`, `torch.view_as_real`",
     "`multinomial`, `poisson`, `exponential` and other draws": "draw them outside, and make them an input",
-    "`segment_reduce`, `ctc_loss`": "see [custom operators](custom-operators.md)",
-    "`igamma`, Airy functions, orthogonal polynomials": "no kernel has them",
+    "`gradient`, `frexp`, `nextafter`, `histogramdd`": "see [custom operators](custom-operators.md)",
+    "Airy functions, orthogonal polynomials": "no kernel has them",
     "`linalg_eig`, `linalg_ldl_*`, `geqrf`, `ormqr`": "eigenvalues of any matrix are complex; rarely in models",
 }
 
