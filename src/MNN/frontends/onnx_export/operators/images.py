@@ -36,6 +36,8 @@ def pooling(e: Exporter, node: Node) -> str:
         if e.flag(node, "ceilModel") and mode == "NOTSET":
             fewer = without_last(both_ends(pads, 2), x, kernel, strides, counted)
             attrs |= {"ceil_mode": 1} if fewer is None else {"pads": fewer}
+    if x.dtype is DType.I16:  # the largest of numbers of 16 bits, which ONNX only has of bytes and floats
+        return e.cast(e.op("MaxPool", e.cast(e.name(x), DType.F32), **attrs), DType.I16)
     return e.op("AveragePool" if average else "MaxPool", e.name(x), **attrs)
 
 
