@@ -11,6 +11,7 @@ import MNN.expr as F  # noqa: N812 - as PyMNN's documentation has it
 import MNN.nn as nn
 import MNN.numpy as mnp
 from MNN.expr import Var
+from MNN.expr.arrays import few
 
 
 def _dropped(u: np.ndarray) -> Var:
@@ -64,3 +65,19 @@ def test_parameters_do_not_follow() -> None:
     module.weight = F.cast(array, F.float)
     array[:] = 5
     np.testing.assert_array_equal(module.weight.read(), [1, 1, 1])
+
+
+@pytest.mark.parametrize("size", [6, few.ALONE + 1])
+def test_what_is_given_back_of_a_var_is_another_var(size: int) -> None:
+    """What is written to one of the two is not written to the other."""
+    more: dict[str, Callable[[Var], Var]] = {"astype": lambda v: v.astype(mnp.float32), "pos": lambda v: +v}
+    for name, function in ({**GIVEN_BACK, **more}).items():
+        for make in (lambda: mnp.array(np.arange(size, dtype=np.float32)), lambda: mnp.arange(size) * 1.0):
+            source = make() if name != "scalar" else make()[size - 1 :].reshape(())
+            before, made, kept = source.read(), function(source), function(source)
+            numbers = kept.read()
+            made.fill(-3.0)
+            np.testing.assert_array_equal(source, before, name)
+            source.fill(-5.0)
+            np.testing.assert_array_equal(kept, numbers, name)
+            assert (made.read() == -3.0).all()

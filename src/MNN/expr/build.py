@@ -64,11 +64,18 @@ def _given(value: object, kind: DType | None, layout: data_format) -> Var:
 
 
 def own(x: Var) -> Var:
-    """A Var that is given to the user as it came: if its numbers lie in the user's array, a copy of them takes their
-    place, so that it does not follow what is written there later."""
-    if x._few is None and x._expr.borrowed:
-        x._expr.own()
-    return x
+    """A Var that is given to the user with the numbers that came. A constant is another Var then, so that what is
+    written to one of the two, or to the user's array in which its numbers lie, is not written to the other."""
+    if x._few is not None:
+        return few.constant(x._few, x._kind, x._layout)
+    expr = x._expr
+    if expr.op != "Const":
+        return x
+    expr.own()
+    later = expr._deferred  # asked for before the numbers, which are there when it goes
+    same = Expr.leaf(expr.op, *expr.leaf_type, expr._held)
+    same._deferred = later
+    return Var(same, 0, x._layout, x._unconverted)
 
 
 def _number(value: float | int, kind: DType | None, layout: data_format) -> Var:

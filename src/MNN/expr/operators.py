@@ -28,7 +28,8 @@ class _Methods(Var):
         self._expr, self._index, self._layout, self._unconverted = new._expr, new._index, new._layout, new._unconverted
 
     def astype(self, kind: ElementType) -> Var:
-        return build.cast(self, dtype_of(kind))
+        found = build.cast(self, dtype_of(kind))
+        return build.own(self) if found is self else found
 
     def copy(self) -> Var:
         return build.leaf(self._array().copy(), self._layout)
@@ -87,6 +88,9 @@ class _Methods(Var):
 
     def __rxor__(self, other: ArrayLike) -> Var:
         return math.bitwise_xor(other, self)
+
+    def __pos__(self) -> Var:
+        return build.own(self)
 
     def __neg__(self) -> Var:
         return math.negative(self)

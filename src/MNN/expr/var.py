@@ -114,8 +114,7 @@ class Var(Output):
     def __iter__(self) -> Iterator[VarOrNumber]:
         return (self[i] for i in range(len(self)))
 
-    def __pos__(self) -> Var:
-        return self
+    def __pos__(self) -> Var: ...
 
     # -- operators --------------------------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ def array(object: ArrayLike, dtype: ElementType | None = None, copy: bool = True
         v = shaping.stack([build.to_var(o) for o in object])
     else:
         v = build.leaf(_np.array(compute.as_array(object, "array()")))
-    v = v if dtype is None else v.astype(dtype)
+    v = v if dtype is None else build.cast(v, dtype_of(dtype))
     return shaping.unsqueeze(v, list(range(ndmin - v.ndim))) if ndmin > v.ndim else v
 
 
