@@ -92,6 +92,30 @@ def test_older_files_draw_by_the_number_of_the_step(digits, tmp_path):
     assert [older.step(*batch) for batch in digits[2:5]] == [found.step(*batch) for batch in digits[2:5]]
 
 
+def test_parameters_may_be_called_as_anything_else_in_the_file(tmp_path):
+    names = ["rate", "time", "input", "target", "loss", "scale", "steps", "good"]
+
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            for name in names:
+                setattr(self, name, F.const(np.ones(3, np.float32), [3]))
+                getattr(self, name).fix_as_trainable()
+
+        def forward(self, x):
+            return sum((getattr(self, name) for name in names), x)
+
+    batch = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
+    model = Named()
+    optimizer = MNN.optim.SGD(model, 0.01, loss_scale=8.0, clip_norm=9.0)
+    train.save_program(tmp_path / "a.mnn", model, optimizer, *batch)
+    train.TrainingProgram.load(tmp_path / "a.mnn").save(tmp_path / "b.mnn")
+    program = train.TrainingProgram.load(tmp_path / "b.mnn")
+    losses = train.fit(model, batch, 3, optimizer=optimizer, progress=False).losses
+    assert [program.step(*batch) for _ in range(3)] == losses
+    assert {n for n in program.numbers if "momentum" not in n} == {*(f"model.{n}" for n in names[:-1]), names[-1]}
+
+
 def test_each_loss_of_a_step_has_its_own_mask():
     model = Dropped()
     optimizer = MNN.optim.SGD(model, 0.0, accumulate=3)

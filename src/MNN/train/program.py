@@ -27,7 +27,7 @@ from MNN.optim.capture import Captured
 from MNN.optim.optimizer import Optimizer
 from MNN.optim.program import StepProgram
 from MNN.optim.settings import not_negative
-from MNN.optim.step_graph import APPLY, AVERAGE, DRAW, RATE, SCALE, TIME, nodes_before
+from MNN.optim.step_graph import APPLY, AVERAGE, DRAW, FINITE, NORM, RATE, SCALE, SOME, TIME, nodes_before
 from MNN.passes.manager import optimize
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Executor
@@ -40,6 +40,10 @@ NEXT, NOW = ".next", ".now"
 EVERY, STEPS, LOSSES = "every", "steps", "losses"
 CLASSES = "classes"
 """How many classes labels tell apart, where they are known to; files without it are read too."""
+_TAKEN = (
+    INPUT, TARGET, LOSS, PREDICTION, RATE, TIME, APPLY, SCALE, SOME, DRAW, NORM, FINITE, EVERY, STEPS, LOSSES, CLASSES,
+)  # fmt: skip
+"""Names that something else in a file has."""
 
 
 class TrainingProgram:
@@ -162,7 +166,8 @@ def save_program(
     loss: Callable[[Var, Var], Var] | None = None,
 ) -> None:
     """Writes the step of a training as a .mnn file that :meth:`TrainingProgram.load` goes on from, without the Python
-    code of the model. ``inputs`` and ``targets``: a batch as :func:`MNN.train.fit` takes them; ``loss``: as there."""
+    code of the model. ``inputs`` and ``targets``: a batch as :func:`MNN.train.fit` takes them; ``loss``: as there. A
+    parameter that is called as something in the file is, such as ``rate`` or ``input``, is ``model.rate`` there."""
     if not isinstance(optimizer, Optimizer):
         raise MNNError(f"optimizer is made beforehand, such as MNN.optim.SGD(model, 0.1), found {optimizer!r}")
     if optimizer.module is not model:
@@ -180,6 +185,7 @@ def save_program(
     made, values = optimizer.step_graph(captured, named)
     paths = {id(v._expr): name for name, v in model.named_parameters().items()}
     names = {name: paths.get(id(leaf), name) for name, leaf in named.items()}
+    names = {name: f"model.{path}" if path in _TAKEN else path for name, path in names.items()}
     moments, numbers = optimizer.state(), dict[str, np.ndarray]()
     states, ends = set(), []
     for state, after in made.states:
