@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -358,6 +360,17 @@ def test_layers_are_frozen_and_set_free_between_steps(make):
     later.module.first.freeze()
     later.load_state(optimizer.state())
     assert later.steps == 5
+
+
+def test_an_optimizer_can_be_sent_to_another_process():
+    nn.seed(5)
+    made = optim.ADAM(nn.linear(4, 2), 0.05)
+    losses = []
+    for own in (made, pickle.loads(pickle.dumps(made))):
+        loss = F.reduce_mean(F.square(own.module(F.const(np.ones((3, 4)), [3, 4]))))
+        own.step(loss)
+        losses.append(loss.read())
+    assert losses[0] == losses[1]
 
 
 def test_programs_of_many_shapes_are_dropped(monkeypatch):

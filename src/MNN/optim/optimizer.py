@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -97,7 +98,7 @@ class Optimizer:
         self.norm: float | None = None
         """That of all gradients of the last loss, before it was limited, where limits are set."""
         self._memory = StateMemory()
-        self._programs: Recent[tuple[object, ...], StepProgram] = Recent(lambda program: program.nbytes)
+        self._programs: Recent[tuple[object, ...], StepProgram] = Recent(operator.attrgetter("nbytes"))
         self._views: dict[str, np.ndarray] = {}
         self._others: dict[int, tuple[str, Expr]] = {}
         """Statistics of modules that the loss goes through but that are not trained here, with their names."""

@@ -24,10 +24,15 @@ KEPT_SHARE = 8
 """They take at most one part in so many of the machine's memory; the last one is kept in any case."""
 
 
+def _nothing(value: object) -> int:
+    del value
+    return 0
+
+
 class Recent(OrderedDict[_K, _V], Generic[_K, _V]):
     """What was used last, by key; what was not used for longest is dropped."""
 
-    def __init__(self, nbytes: Callable[[_V], int] = lambda value: 0) -> None:
+    def __init__(self, nbytes: Callable[[_V], int] = _nothing) -> None:
         """``nbytes``: memory that is freed with a value."""
         super().__init__()
         self._nbytes = nbytes
