@@ -106,6 +106,14 @@ _NEXT = {**_QWEN_SHARED, **_DELTA, "ssm_in": "linear_attn.in_proj_qkvz", "ssm_ba
 _QWEN35 = {**_DELTA, "ssm_beta": "linear_attn.in_proj_b", "ssm_alpha": "linear_attn.in_proj_a"}
 _MIXED = {**SILU, "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": []}
 _PLACE = {"shared": False, "layers": "backbone.layers."}
+_NEMOTRON_H = Architecture(
+    "nemotron_h",
+    "NemotronHForCausalLM",
+    _NEMOTRON,
+    interleaved=True,
+    config=SILU,
+    **_PLACE,  # type: ignore[arg-type]
+)
 
 RECURRENT = {
     "mamba": Architecture("mamba", "MambaForCausalLM", _first("mixer") | _ALONE, config=SILU, **_PLACE),  # type: ignore[arg-type]
@@ -115,8 +123,8 @@ RECURRENT = {
         "granitemoehybrid", "GraniteMoeHybridForCausalLM", _GRANITE, interleaved=True, config=SILU
     ),
     "falcon-h1": Architecture("falcon_h1", "FalconH1ForCausalLM", _second("mamba") | _FED, config=SILU),
-    "nemotron_h": Architecture("nemotron_h", "NemotronHForCausalLM", _NEMOTRON, config=SILU, **_PLACE),  # type: ignore[arg-type]
-    "nemotron_h_moe": Architecture("nemotron_h", "NemotronHForCausalLM", _NEMOTRON, config=SILU, **_PLACE),  # type: ignore[arg-type]
+    "nemotron_h": _NEMOTRON_H,
+    "nemotron_h_moe": _NEMOTRON_H,
     "qwen3next": Architecture("qwen3_next", "Qwen3NextForCausalLM", _NEXT, norm_shift=-1.0, config=_MIXED),
     "qwen35": Architecture("qwen3_5_text", "Qwen3_5ForCausalLM", _QWEN35, norm_shift=-1.0, config=SILU),
     "qwen35moe": Architecture(
