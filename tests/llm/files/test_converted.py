@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from MNN.errors import FormatError
+from MNN.errors import FormatError, UnsupportedError
 from MNN.llm.engine.opening import Opened, open_model
 from MNN.llm.files import open_weights
+from MNN.llm.files.adapters import merged, read_adapter
 from MNN.llm.models.families import build
 from MNN.runtime.config import Config
 from tests.llm import cases
@@ -18,7 +19,7 @@ from tests.llm.check import Arrays, decoder_of
 from tests.llm.files.converted import CASES, case, recorded, told_of, written
 from tests.llm.files.modules import modules
 from tests.llm.files.test_gguf import RECORDED as KNOWN
-from tests.llm.files.writing import gguf
+from tests.llm.files.writing import gguf, safetensors
 from tests.llm.test_families import COUNT, RECORDED, expected
 
 FILES = recorded()
@@ -105,3 +106,30 @@ def test_what_does_not_fit(
     file.write_bytes(_changed(family, metadata, tensors))
     with pytest.raises(FormatError, match=message):
         open_weights(file)
+
+
+@pytest.mark.parametrize(
+    ("family", "heads", "module", "fits"),
+    [
+        ("falcon_h1", {}, "model.layers.0.self_attn.v_proj", False),
+        ("qwen3_5_text", {"time_step_rank": 4, "group_count": 2}, "model.layers.1.linear_attn.out_proj", False),
+        ("qwen3_5_text", {"time_step_rank": 4, "group_count": 2}, "model.layers.0.mlp.up_proj", True),
+        ("qwen3_5_text", {"time_step_rank": 2, "group_count": 2}, "model.layers.1.linear_attn.out_proj", True),
+    ],
+)
+def test_adapters_are_for_the_checkpoint(
+    tmp_path: Path, family: str, heads: dict[str, int], module: str, fits: bool
+) -> None:
+    """Where the file has a layer with factors in it, or heads in another order, what they add would be wrong."""
+    (tmp_path / "small.gguf").write_bytes(_changed(family, {f"qwen35.ssm.{k}": n for k, n in heads.items()}, {}))
+    held = open_weights(tmp_path / "small.gguf")
+    out, taken = held[f"{module}.weight"].shape
+    pair = {"A": np.zeros((2, taken), "f4"), "B": np.zeros((out, 2), "f4")}
+    parts = {f"base_model.model.{module}.lora_{part}.weight": data for part, data in pair.items()}
+    (tmp_path / "adapter_model.safetensors").write_bytes(safetensors(parts))
+    (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 2, "lora_alpha": 2}')
+    if fits:
+        assert list(read_adapter(held, tmp_path)) == [module]
+        return
+    with pytest.raises(UnsupportedError, match=f"the layer '{module}', which .* take the Hugging Face folder"):
+        merged(held, tmp_path)

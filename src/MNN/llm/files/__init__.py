@@ -13,7 +13,7 @@ from typing import Any
 from MNN.errors import FormatError, MNNError
 from MNN.llm.files.defaults import completed
 from MNN.llm.files.gguf.config import config_of
-from MNN.llm.files.gguf.renaming import renamed
+from MNN.llm.files.gguf.renaming import altered, renamed
 from MNN.llm.files.halves import text_half
 from MNN.llm.files.mapped import read_json
 from MNN.llm.files.places import find, read_gguf_shards
@@ -35,7 +35,8 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
     """
     place = find(path)
     if place.gguf is not None:
-        return Weights(renamed(read_gguf_shards(place.gguf)), str(place.gguf))
+        file = read_gguf_shards(place.gguf)
+        return Weights(renamed(file), str(place.gguf), altered(file))
     tensors = read_sharded(place.index) if place.index is not None else _of_files(place.safetensors, path)
     config = place.folder / "config.json"
     told = read_json(config) if config.is_file() else {}

@@ -65,8 +65,8 @@ def read_adapter(tensors: Weights, folder: str | os.PathLike[str]) -> dict[str, 
     """The adapter in a folder (``adapter_config.json``, ``adapter_model.safetensors``) for the model with these
     ``tensors``; nothing but the names and sizes is read.
 
-    Raises UnsupportedError for adapters of other kinds (DoRA, trained biases or whole modules) and FormatError for one
-    that was made for another model.
+    Raises UnsupportedError for adapters of other kinds (DoRA, trained biases or whole modules) and for layers that a
+    file has otherwise than the checkpoint, FormatError for one that was made for another model.
     """
     place = Path(folder)
     config = read_json(_held(place, "adapter_config.json"))
@@ -86,6 +86,11 @@ def read_adapter(tensors: Weights, folder: str | os.PathLike[str]) -> dict[str, 
         name = f"{module}.weight"
         if name not in tensors:
             raise FormatError(f"{place} changes the layer '{module}', which {tensors.source} lacks: another model's")
+        if tensors.altered and re.fullmatch(tensors.altered, name):
+            raise UnsupportedError(
+                f"{place} changes the layer '{module}', which {tensors.source} has with other factors or in another "
+                "order than the checkpoint that adapters are made for; take the Hugging Face folder of the model"
+            )
         rank, base = down.shape[0], tensors[name]
         fits = len(base.shape) == 2 and down.shape == (rank, base.shape[-1])
         if up is None or not fits or up.shape != (base.shape[0], rank):
@@ -128,7 +133,7 @@ def merged(tensors: Weights, folder: str | os.PathLike[str]) -> Weights:
     for module, change in read_adapter(tensors, folder).items():
         name = f"{module}.weight"
         found[name] = MergedTensor(found[name], change.up.float32(), change.down.float32(), change.scale)
-    return Weights(found, tensors.source)
+    return Weights(found, tensors.source, tensors.altered)
 
 
 def _scale(config: Mapping[str, Any], module: str, rank: int, place: Path) -> float:

@@ -106,10 +106,11 @@ class ShiftedTensor(WeightTensor):
 
 
 class Weights(Mapping[str, WeightTensor]):
-    """Tensors by name. ``source``: the file or folder they are from, for messages."""
+    """Tensors by name. ``source``: the file or folder they are from, for messages. ``altered``: a pattern of the names
+    of those whose numbers are others than the checkpoint's, or lie in another order."""
 
-    def __init__(self, tensors: dict[str, WeightTensor], source: str) -> None:
-        self.source = source
+    def __init__(self, tensors: dict[str, WeightTensor], source: str, altered: str = "") -> None:
+        self.source, self.altered = source, altered
         self._tensors = tensors
 
     def __getitem__(self, name: str) -> WeightTensor:

@@ -64,6 +64,18 @@ def renamed(file: GGUF) -> dict[str, WeightTensor]:
     return completed(tensors, file, config)
 
 
+def altered(file: GGUF) -> str:
+    """A pattern of the names of weights that are not the checkpoint's: factors are in them, of which the file does not
+    tell, or heads lie in another order. Empty where there are none."""
+    config = config_of(file)
+    if config["model_type"] == "falcon_h1":
+        return ".*"
+    if not config.get("linear_heads_in_turns"):
+        return ""
+    alike = (1, config["linear_num_value_heads"])  # numbers of heads of keys that give one order
+    return "" if config["linear_num_key_heads"] in alike else r".*\.linear_attn\..*"
+
+
 def _modules(architecture: Architecture, name: str) -> tuple[str, ...]:
     if name in architecture.fused:
         return architecture.fused[name]
