@@ -224,6 +224,8 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
         open_weights(written(tmp_path, metadata(), {}, version=1))
     with pytest.raises(UnsupportedError, match="big-endian"):
         open_weights(written(tmp_path, metadata(), {}, version=3 << 24))
+    with pytest.raises(UnsupportedError, match="scaled by 'dynamic'; known are none, linear"):
+        read_config(written(tmp_path, metadata(**{"rope.scaling.type": "dynamic", "rope.scaling.factor": 2.0}), {}))
     with pytest.raises(MNNError, match="no file or folder"):
         open_weights(tmp_path / "absent")
 

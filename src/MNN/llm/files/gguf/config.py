@@ -50,6 +50,7 @@ _LAYERWISE = ("num_key_value_heads",)
 _LOCAL = ("mixtral", "gpt_oss", "phimoe", "granitemoeshared", "granitemoehybrid")
 _ROUTED = ("deepseek_v2", "nemotron_h")
 _EXPERTS = dict.fromkeys(_LOCAL, "num_local_experts") | dict.fromkeys(_ROUTED, "n_routed_experts")
+_SCALED = ("none", "linear", "yarn", "longrope")
 _TOKENS = {"bos": "bos_token_id", "eos": "eos_token_id", "padding": "pad_token_id"}
 
 
@@ -162,6 +163,8 @@ def _rope_scaling(file: GGUF, name: str, config: dict[str, Any]) -> dict[str, An
     kind = file.get(f"{name}.rope.scaling.type", str, "none")
     factor = file.get(f"{name}.rope.scaling.factor", float)
     original = file.get(f"{name}.rope.scaling.original_context_length", int)
+    if kind not in _SCALED:
+        raise UnsupportedError(f"{file.path}: positions are scaled by {kind!r:.60}; known are {', '.join(_SCALED)}")
     factors = {part: _factors(file, f"rope_factors_{part}.weight") for part in ("short", "long")}
     if factors["long"] is not None and factors["short"] is not None:
         config["original_max_position_embeddings"] = original
