@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+
 from MNN.llm.files import read_config
 from MNN.llm.files.defaults import DEFAULTS, completed
 from MNN.llm.models.config import Config
-from MNN.llm.models.families import families
+from MNN.llm.models.families import families, usual
 
 
 def test_gemma3_tells_little(tmp_path: Path) -> None:
@@ -40,3 +42,24 @@ def test_what_is_said_stays() -> None:
 
 def test_only_families_that_are_there() -> None:
     assert set(families()) >= set(DEFAULTS)
+
+
+def test_positions_of_cwm_are_scaled_where_nothing_is_said() -> None:
+    """As CwmConfig() of transformers has it, whatever base is told beside."""
+    told = {"model_type": "cwm", "num_hidden_layers": 1, "hidden_size": 8}
+    scaled = {"rope_type": "llama3", "factor": 16.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    scaled |= {"original_max_position_embeddings": 8192, "rope_theta": 1e6}
+    wanted = Config({**told, "rope_parameters": scaled}).rotary(128).turns
+    for more in ({}, {"rope_parameters": None}, {"rope_theta": 5e5}):
+        np.testing.assert_array_equal(usual({**told, **more}).rotary(128).turns, wanted)
+    linear = {"rope_type": "linear", "factor": 2.0, "rope_theta": 100.0}
+    for name in ("rope_parameters", "rope_scaling"):
+        found = usual({**told, name: linear}).rotary(128).turns
+        np.testing.assert_allclose(found, 100.0 ** (-np.arange(0, 128, 2) / 128) / 2, rtol=1e-5)
+
+
+def test_a_factor_of_null_is_none() -> None:
+    """Of values of MiMo-V2-Flash: one that is missing is another."""
+    told = {"model_type": "mimo_v2_flash", "num_hidden_layers": 1, "hidden_size": 8}
+    for more, factor in (({}, 0.707), ({"attention_value_scale": None}, 1.0), ({"attention_value_scale": 0.5}, 0.5)):
+        assert usual({**told, **more}).number("attention_value_scale", 0.707) == factor

@@ -14,12 +14,23 @@ from MNN.ir.graph import Graph, Value
 from MNN.llm.models.blocks import attend, head
 from MNN.llm.models.config import Config
 from MNN.llm.models.experts import Experts, Routing, mixture
-from MNN.llm.models.families import family
+from MNN.llm.models.families import family, translates
 from MNN.llm.models.layers import Layers
 from MNN.llm.models.weights import as_number
 
 _WINDOWED = ("mistral", "mixtral", "ministral", "ministral3", "cwm")
 _BETA, _TRAINED = "llama_4_scaling_beta", "original_max_position_embeddings"
+_CWM = {
+    "rope_type": "llama3", "rope_theta": 1e6, "factor": 16.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+    _TRAINED: 8192,
+}  # fmt: skip
+
+
+@translates("cwm")
+def _scaled(values: Mapping[str, object]) -> Mapping[str, object]:
+    """Positions are scaled where a configuration says nothing of them."""
+    told = values.get("rope_parameters") or values.get("rope_scaling")
+    return values if told else {**values, "rope_parameters": _CWM}
 
 
 @family("llama", "internlm3", "seed_oss", "ernie4_5", "helium", *_WINDOWED)

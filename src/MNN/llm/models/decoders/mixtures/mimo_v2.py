@@ -17,14 +17,17 @@ from MNN.llm.models.rotary import rotary
 from MNN.llm.models.weights import as_number
 
 _FULL, _LOCAL = "full_attention", "sliding_attention"
+_SCALE = "attention_value_scale"
 _ROPE = {_FULL: {"rope_theta": 5e6}, _LOCAL: {"rope_theta": 1e4}}
 
 
 @translates("mimo_v2_flash")
 def _usual(values: Mapping[str, object]) -> Mapping[str, object]:
-    """Published configurations tell how many tokens a query sees before itself."""
+    """Published configurations tell how many tokens a query sees before itself; a factor of null is none."""
     before = values.get("sliding_window_size")
-    more = {"sliding_window": before + 1} if isinstance(before, int) else {}
+    more: dict[str, object] = {"sliding_window": before + 1} if isinstance(before, int) else {}
+    if values.get(_SCALE, 0) is None:
+        more[_SCALE] = 1.0
     told = values.get("rope_parameters")
     nested = isinstance(told, Mapping) and isinstance(told.get(_LOCAL), Mapping)
     return {"sliding_window": 129, "v_head_dim": 128, **values, **more, "rope_parameters": told if nested else _ROPE}
@@ -75,5 +78,5 @@ def _attend(
     sizes = [heads.count * heads.size, heads.groups * heads.size, heads.groups * value]
     q, k, v = net.split(net.linear(y, f"{at}.q_proj", f"{at}.k_proj", f"{at}.v_proj"), sizes)
     q, k = (net.rotate(net.reshape(t, 0, 0, -1, heads.size), angles, heads.size) for t in (q, k))
-    v = net.multiply(net.reshape(v, 0, 0, heads.groups, value), config.number("attention_value_scale", 0.707))
+    v = net.multiply(net.reshape(v, 0, 0, heads.groups, value), config.number(_SCALE, 0.707))
     return net.linear(net.attention(q, k, v, heads, layer, value), f"{at}.o_proj")
