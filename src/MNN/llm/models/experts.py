@@ -141,7 +141,8 @@ def _of_groups(net: Layers, scores: Value, routing: Routing) -> Value:
 
 
 def largest(net: Layers, x: Value, count: int) -> tuple[Value, Value]:
-    """The ``count`` largest numbers along the last axis, and where they are."""
+    """The ``count`` largest scores along the last axis, and which experts these are of."""
+    net.begin_experts()
     many = net.const(np.array([count], np.int32))
     values, index = net.emit("TopKV2", [x, many], 2, sorted=True, largest=True, outputDataType="DT_INT32")
     return values, index

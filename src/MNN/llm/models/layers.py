@@ -199,6 +199,9 @@ class Layers(Arithmetic):
         left, right = self.split(both, [inner, inner])
         return self.multiply(self.activation(activation, left), right)
 
+    def begin_experts(self) -> None:
+        """Experts are about to be chosen, and read: who has no form for them refuses here."""
+
     # -- attention --------------------------------------------------------------------------------------------------
 
     def _length(self) -> Value:

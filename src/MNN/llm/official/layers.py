@@ -51,6 +51,15 @@ class OfficialLayers(Layers):
     def slots(self, kind: str, layer: int, shape: Sequence[int]) -> tuple[Value, Value]:
         raise UnsupportedError(f"recurrent layers of '{self.graph.name}' have no place in the official engine's models")
 
+    def _length(self) -> Value:
+        raise UnsupportedError("positions that depend on the length of the text have no form in the official engine")
+
+    def begin_experts(self) -> None:
+        raise UnsupportedError(
+            f"models of the kind '{self.graph.name}' have experts, for which the official engine lacks the operator "
+            "RoutedMatMul"
+        )
+
     def linear(self, x: Value, *names: str, bias: bool | None = None, order: np.ndarray | None = None) -> Value:
         self._label = "/".join(
             ["", *names[0].removeprefix("model.").split("."), *(n.split(".")[-1] for n in names[1:])]
@@ -102,10 +111,6 @@ class OfficialLayers(Layers):
         return self.op("StridedSlice", x, self._index, ends, axis, step, fromType=1)
 
     def finish(self, logits: Value, name: str = "logits") -> Graph:
-        if self.length is not None:
-            raise UnsupportedError(
-                "positions that depend on the length of the text have no form in the official engine"
-            )
         out = self.reshape(logits, 1, -1, int((logits.shape or (0,))[-1]))
         return super().finish(out, name)
 
