@@ -13,9 +13,15 @@ import numpy as np
 import pytest
 
 from MNN.errors import UnsupportedError
+from MNN.frontends.common.graph_builder import ModelState
 from MNN.frontends.torch import script
-from MNN.frontends.torch.script.builtins import is_instance
+from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.numbers import Number
+from MNN.frontends.torch.script.builtins import instance_of, is_instance
 from MNN.frontends.torch.script.load import Given
+from MNN.frontends.torch.script.optional import Maybe
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Value
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 from tests.frontends.torch.peer import written
@@ -82,3 +88,20 @@ def test_what_is_refused(name: str, said: str) -> None:
 )
 def test_kinds_of_values(value: object, kinds: str, wanted: bool) -> None:
     assert is_instance(value, ast.parse(kinds, mode="eval").body) is wanted
+
+
+def test_kinds_of_what_the_data_decide() -> None:
+    """Numbers of the program, and what may be None."""
+    ctx, number = TorchBuilder(ModelState(), Graph("g")), Number(Value("n", DType.I64, ()))
+    there = Number(Value("there", DType.BOOL, ()))
+
+    def kind(value: object, kinds: str) -> object:
+        return instance_of(ctx, value, ast.parse(kinds, mode="eval").body)
+
+    assert kind(number, "Optional[int]") is True
+    assert kind(number, "float") is False
+    assert kind(Maybe(there, 1.0), "Optional[float]") is True
+    assert kind(Maybe(there, 1.0), "int") is False
+    assert kind(Maybe(False, 1.0), "float") is False
+    assert isinstance(kind(Maybe(there, 1.0), "float"), Number)
+    assert isinstance(kind(Maybe(there, 1.0), "NoneType"), Number)

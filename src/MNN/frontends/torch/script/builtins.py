@@ -67,7 +67,7 @@ def plain(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any])
 
 
 _KINDS: dict[str, tuple[type, ...]] = {
-    "Tensor": (Variable,), "int": (int,), "float": (float,), "bool": (bool,), "str": (str,),
+    "Tensor": (Variable, Complex), "int": (int,), "float": (float,), "bool": (bool,), "str": (str,),
     "List": (list,), "list": (list,), "Tuple": (tuple,), "tuple": (tuple,), "Dict": (dict,), "dict": (dict,),
 }  # fmt: skip
 
@@ -79,12 +79,12 @@ def is_instance(value: Any, kinds: ast.expr) -> bool:
         return any(is_instance(value, k) for k in kinds.elts)
     if value is None or (isinstance(kinds, ast.Constant) and kinds.value is None):
         return value is None and ("None" in ast.unparse(kinds) or "Optional" in ast.unparse(kinds))
-    if isinstance(value, Number):
-        return ast.unparse(kinds) == {DType.I64: "int", DType.BOOL: "bool"}.get(value.dtype, "float")
     inner = kinds.slice if isinstance(kinds, ast.Subscript) else None
     name = ast.unparse(kinds.value if isinstance(kinds, ast.Subscript) else kinds).rsplit(".", 1)[-1]
     if inner is not None and name in ("Optional", "Union"):
         return is_instance(value, inner)
+    if isinstance(value, Number):
+        return name == {DType.I64: "int", DType.BOOL: "bool"}.get(value.dtype, "float")
     if not isinstance(value, _KINDS.get(name, ())) or (name == "int" and isinstance(value, bool)):
         return False
     if inner is None or open_lists.is_open(value) or not value:
@@ -96,6 +96,17 @@ def is_instance(value: Any, kinds: ast.expr) -> bool:
     if isinstance(value, tuple) and isinstance(inner, ast.Tuple):
         return len(held) == len(inner.elts) and all(is_instance(v, k) for v, k in zip(held, inner.elts, strict=True))
     return not held or is_instance(held[0], inner)
+
+
+def instance_of(ctx: TorchBuilder, value: Any, kinds: ast.expr) -> bool | Number:
+    """:func:`is_instance` also of what may be None, as the data decide."""
+    if not isinstance(value, Maybe):
+        return is_instance(value, kinds)
+    held, nothing = is_instance(value.value, kinds), is_instance(None, kinds)
+    if held == nothing:
+        return held
+    absent = is_none(ctx, value)
+    return absent if nothing else compute(ctx, "not", absent)  # type: ignore[return-value]
 
 
 def _contains(ctx: TorchBuilder, container: Any, item: Any) -> Any:

@@ -13,7 +13,7 @@ from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Number, is_scalar
 from MNN.frontends.torch.scalars import compute, known_number
 from MNN.frontends.torch.script.branches import if_
-from MNN.frontends.torch.script.builtins import RaisedError, is_instance
+from MNN.frontends.torch.script.builtins import RaisedError, instance_of
 from MNN.frontends.torch.script.code import Code, ScriptClass, complex_number, dotted
 from MNN.frontends.torch.script.journal import Unmerged, check_merged, note_attribute
 from MNN.frontends.torch.script.loops import loop
@@ -386,5 +386,5 @@ class Interpreter:
         if name in ("fork", "wait"):
             return self._invoke(args[0], args[1:], {}) if name == "fork" else args[0]
         if name == "isinstance":
-            return is_instance(self.evaluate(node.args[0], scope), node.args[1])
+            return instance_of(self.ctx, self.evaluate(node.args[0], scope), node.args[1])
         return operate(self.ctx, name, args, {})
