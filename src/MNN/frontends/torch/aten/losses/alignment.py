@@ -65,6 +65,8 @@ def _likelihoods(
     if ctx.rank_of(targets) == 1:
         targets = _apart(ctx, targets, asked)
     targets = ctx.cast(targets, DType.I64)
+    inside = ctx.binary("LESS", apply(ctx, "arange", [ctx.size(targets, 1)], {}), ctx.unsqueeze(asked, 1))
+    targets = apply(ctx, "where", [inside, targets, blank], {})  # behind its end anything may stand, -100 too
     blanks = ctx.op("Fill", ctx.shape_like(targets), ctx.const(np.int64(blank)))
     states = apply(ctx, "flatten", [ctx.op("Pack", blanks, targets, axis=2), 1], {})
     states = apply(ctx, "constant_pad_nd", [states, [0, 1], blank], {})  # [N, 2S + 1]
