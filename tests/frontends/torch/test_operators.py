@@ -8,11 +8,20 @@ from __future__ import annotations
 import json
 import os
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 import pytest
 
 from MNN.errors import MNNError
+from MNN.frontends.common.graph_builder import ModelState
+from MNN.frontends.torch.aliases import Variable
+from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.calls import call
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Value
+from MNN.runtime.config import Config
+from MNN.runtime.session import Session
 from tests.frontends.torch.judging import difference
 from tests.frontends.torch.peer import written
 
@@ -54,10 +63,7 @@ def test_all_core_operators_have_handlers() -> None:
 @pytest.mark.parametrize("name", ["add", "conv2d", "scaled_dot_product_attention", "index_put", "lstm"])
 def test_arguments_that_do_not_fit_are_named(name: str) -> None:
     from MNN.errors import UnsupportedError
-    from MNN.frontends.common.graph_builder import ModelState
-    from MNN.frontends.torch.builder import TorchBuilder
     from MNN.frontends.torch.registry import apply
-    from MNN.ir.graph import Graph
 
     ctx = TorchBuilder(ModelState(), Graph("g"))
     ctx.where = f"{name} 'here'"
@@ -81,3 +87,22 @@ def test_rows_behind_the_last_group_give_zeros() -> None:
         expected[start:end] = x[start:end] @ w
     case = ("transformers.grouped_mm_fallback.default", [{"tensor": i} for i in range(3)], {}, {"tensor": 3})
     assert not difference(case, [x, weights, ends, expected])
+
+
+def test_rows_of_bags_are_counted_from_the_end_too() -> None:
+    weights = np.random.default_rng(4).random((5, 3), np.float32)
+    index, starts = np.array([4, 1, 4, 0]), np.array([0, 2])
+    expected = np.stack([weights[1], weights[0]])
+    args = [*({"tensor": i} for i in range(3)), False, 0, False, None, False, -1]
+    case = ("aten.embedding_bag.padding_idx", args, {}, [{"tensor": 3}, None, None, None])
+    assert not difference(case, [weights, index, starts, expected])
+
+
+def _called(graph: Graph, value: Value, name: str, args: list[Any], x: np.ndarray, **more: Any) -> np.ndarray:
+    """What an operator makes of ``x``, given as ``value``."""
+    ctx = TorchBuilder(ModelState(), graph)
+    graph.inputs.append(value)
+    found = call(ctx, name, [Variable(value), *args], more)
+    graph.outputs.append(found.read(ctx))
+    (made,) = Session(graph, Config(reference=True)).run({value.name: x}).values()
+    return made

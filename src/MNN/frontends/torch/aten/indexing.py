@@ -54,10 +54,13 @@ def embedding(
 def embedding_bag(
     ctx: TorchBuilder, weight: Value, indices: Value, offsets: Value, scale_grad_by_freq: bool = False, mode: int = 0,
     sparse: bool = False, per_sample_weights: Value | None = None, include_last_offset: bool = False,
-    padding_idx: int = -1,
+    padding_idx: int | None = None,
 ) -> list[Value | None]:  # fmt: skip
     """Rows of the weights, summed (mode 0), averaged or their largest (2), in bags that begin at the offsets; the row
-    ``padding_idx`` counts in none."""
+    ``padding_idx`` counts in none. ``embedding_bag`` counts it from the end where it is negative; in the operators
+    below it, -1 is none."""
+    if padding_idx is not None and padding_idx < 0 and ctx.name == "embedding_bag":
+        padding_idx += ctx.known(ctx.size(weight, 0), "a number of rows")
     rows = ctx.op("GatherV2", weight, indices, _axis(ctx, 0))
     if per_sample_weights is not None:
         rows = ctx.op("BinaryOp", rows, ctx.unsqueeze(per_sample_weights, 1), opType="MUL")
