@@ -98,6 +98,14 @@ def test_rows_of_bags_are_counted_from_the_end_too() -> None:
     assert not difference(case, [weights, index, starts, expected])
 
 
+def test_even_shares_of_doubles_have_their_precision() -> None:
+    x = np.random.default_rng(6).random((1, 7))
+    expected = np.stack([x[:, 0:3].mean(1), x[:, 2:5].mean(1), x[:, 4:7].mean(1)], 1)
+    graph, value = Graph("g"), Value("x", DType.F64, (1, 7))
+    found = _called(graph, value, "adaptive_avg_pool1d", [3], x)
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
 def _called(graph: Graph, value: Value, name: str, args: list[Any], x: np.ndarray, **more: Any) -> np.ndarray:
     """What an operator makes of ``x``, given as ``value``."""
     ctx = TorchBuilder(ModelState(), graph)

@@ -264,11 +264,11 @@ def _uneven(ctx: TorchBuilder, x: Value, axis: int, size: int, wanted: int, kind
     bounds = [(i * size // wanted, -(-(i + 1) * size // wanted)) for i in range(wanted)]
     rank = ctx.rank_of(x)
     if kind == "AVEPOOL":
-        weights = np.zeros((size, wanted), np.float32)
+        weights = np.zeros((size, wanted), np.float64)
         for i, (a, b) in enumerate(bounds):
             weights[a:b, i] = 1 / (b - a)
         order = [i for i in range(rank) if i != axis] + [axis]
-        out = ctx.op("MatMul", ctx.rows(x, order), ctx.cast(ctx.const(weights), ctx.type_of(x)))
+        out = ctx.op("MatMul", ctx.rows(x, order), ctx.cast_known(ctx.const(weights), ctx.type_of(x)))
         return ctx.rows(out, [order.index(i) for i in range(rank)])
     longest = max(b - a for a, b in bounds)
     places = np.array([[min(a + k, b - 1) for k in range(longest)] for a, b in bounds], np.int64)
