@@ -106,6 +106,14 @@ def test_even_shares_of_doubles_have_their_precision() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
+def test_segments_cost_no_more_than_rows_and_segments() -> None:
+    x, lengths = np.random.default_rng(7).random(500, np.float32), np.tile([0, 2], 250)
+    graph, value, given = Graph("g"), Value("x", DType.F32, (500,)), Value("l", DType.I64, (500,), lengths)
+    found = _called(graph, value, "segment_reduce", ["sum"], x, lengths=Variable(given))
+    np.testing.assert_allclose(found, np.where(lengths == 0, 0, x.reshape(250, 2).sum(1).repeat(2)), rtol=1e-6)
+    assert max(np.prod(v.shape) for n in graph.nodes for v in n.outputs if v.shape is not None) <= 501
+
+
 def _called(graph: Graph, value: Value, name: str, args: list[Any], x: np.ndarray, **more: Any) -> np.ndarray:
     """What an operator makes of ``x``, given as ``value``."""
     ctx = TorchBuilder(ModelState(), graph)

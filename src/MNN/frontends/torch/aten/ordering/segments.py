@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from MNN.frontends.torch.builder import TorchBuilder
-from MNN.frontends.torch.numbers import Scalar
+from MNN.frontends.torch.numbers import Int, Scalar
 from MNN.frontends.torch.registry import apply, aten
 from MNN.frontends.torch.scalars import compute
 from MNN.ir.dtype import DType
@@ -39,8 +39,7 @@ def segment_reduce(
     rank = ctx.rank_of(data)
     count = ctx.size(ends, axis)
     places = apply(ctx, "arange", [ctx.size(data, axis)], {})
-    places = apply(ctx, "expand", [places, [*ctx.sizes(ends)[:axis], -1]], {})
-    number = apply(ctx, "searchsorted", [ends, places], {"right": True})  # ends that are passed
+    number = _passed(ctx, ends, ctx.size(data, axis), axis)
     before = ctx.binary("LESS", places, apply(ctx, "slice", [begins, axis, 0, 1], {}))
     number = apply(ctx, "where", [before, ctx.scalar(count, DType.I64), number], {})  # what is in none goes to one more
     wide = apply(ctx, "expand", [ctx.unsqueeze(number, *range(axis + 1, rank)), ctx.sizes(data)], {})
@@ -56,3 +55,12 @@ def segment_reduce(
     return apply(  # type: ignore[no-any-return]
         ctx, "where", [nothing, math.nan if initial is None else initial, ctx.binary("REALDIV", found, lines)], {}
     )
+
+
+def _passed(ctx: TorchBuilder, ends: Value, length: Int, axis: int) -> Value:
+    """How many ends ``[*batch, S]`` are at each of so many places, or before it: ``[*batch, length]``. Each end counts
+    one where it is, and places add up."""
+    room = apply(ctx, "zeros", [[*ctx.sizes(ends)[:axis], compute(ctx, "add", length, 1)]], {"dtype": DType.I64})
+    at = ctx.binary("MINIMUM", ctx.cast(ends, DType.I64), ctx.scalar(length, DType.I64))  # no place is behind the last
+    marks = apply(ctx, "scatter_add", [room, axis, at, apply(ctx, "ones_like", [at], {})], {})
+    return apply(ctx, "cumsum", [apply(ctx, "slice", [marks, axis, 0, -1], {}), axis], {})  # type: ignore[no-any-return]
