@@ -98,12 +98,34 @@ def test_rows_of_bags_are_counted_from_the_end_too() -> None:
     assert not difference(case, [weights, index, starts, expected])
 
 
+def test_many_pixels_of_one_are_rounded_as_torch_rounds() -> None:
+    """1 / 41 in f32, times 41, is a little less than 1."""
+    x = np.random.default_rng(5).random((1, 1, 3, 2), np.float32)
+    rows, columns = (np.floor(np.arange(41 * n) * np.float32(1 / 41), dtype=np.float32).astype(int) for n in (3, 2))
+    assert rows[41] == 0
+    expected = x[:, :, rows][..., columns]
+    for factors in ([41.0, 41.0], [None, None]):
+        case = ("aten.upsample_nearest2d.default", [{"tensor": 0}, [123, 82], *factors], {}, {"tensor": 1})
+        assert not difference(case, [x, expected])
+
+
 def test_even_shares_of_doubles_have_their_precision() -> None:
     x = np.random.default_rng(6).random((1, 7))
     expected = np.stack([x[:, 0:3].mean(1), x[:, 2:5].mean(1), x[:, 4:7].mean(1)], 1)
     graph, value = Graph("g"), Value("x", DType.F64, (1, 7))
     found = _called(graph, value, "adaptive_avg_pool1d", [3], x)
     np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+def test_open_axes_that_stay_as_long_are_copied_by_linear_resizes() -> None:
+    """11 / 10 of 5 are 5, of 10 are 11."""
+    for n, longer in ((5, 5), (10, 11)):
+        x = np.random.default_rng(n).random((1, 1, n, 4), np.float32)
+        graph, value = Graph("g"), Value("x", DType.F32, (1, 1, "h", 4))
+        found = _called(graph, value, "upsample_bilinear2d", [None, False, [1.1, 1.1]], x)
+        assert found.shape == (1, 1, longer, 4)
+        if n == longer:
+            np.testing.assert_array_equal(found, x)
 
 
 def test_segments_cost_no_more_than_rows_and_segments() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from MNN.frontends.common.expressions import select
 from MNN.frontends.torch.builder import TorchBuilder
-from MNN.frontends.torch.numbers import Int, Number
+from MNN.frontends.torch.numbers import Int, Number, Scalar
 from MNN.frontends.torch.registry import apply, aten
 from MNN.frontends.torch.scalars import compute
 from MNN.ir.dtype import DType
@@ -116,13 +116,11 @@ def _resized(
         return _resized_bytes(ctx, x, output_size, factors, mode, transform)
     rank = ctx.rank_of(x)
     known = ctx.static_shape(x)
-    if mode == "nearest" and not _whole(factors, rounding):
+    if mode == "nearest" and not _whole(known, output_size, factors, rounding):
         return _taken(ctx, x, output_size, factors, 0.5 if rounding == "round_prefer_ceil" else 0.0)
     target: Value
-    if factors is not None and mode == "linear" and known is not None:  # such axes are copied, whatever the factor
-        factors = [1.0 if int(n * f) == n else f for n, f in zip(known[2:], factors, strict=True)]
     if factors is not None and transform != "align_corners" and not _agree(known, output_size, factors):
-        target = ctx.const(np.asarray([1.0, 1.0, *factors], np.float32))
+        target = _scales(ctx, x, factors, mode)
     else:
         target = _target(ctx, x, output_size, factors)
     floats = target.dtype is DType.F32
@@ -139,12 +137,36 @@ def _resized(
     )  # fmt: skip
 
 
-def _whole(factors: list[float] | None, rounding: str) -> bool:
+def _scales(ctx: TorchBuilder, x: Value, factors: list[float], mode: str) -> Value:
+    """Factors of all axes. Linear resizes copy an axis that stays as long, whatever its factor."""
+    found: list[Scalar] = [1.0, 1.0]
+    for n, f in zip(ctx.sizes(x)[2:], factors, strict=True):
+        if mode == "linear" and (isinstance(n, int) or 1 < f < 2):
+            stays = compute(ctx, "eq", n, compute(ctx, "floor", compute(ctx, "mul", n, f)))
+            found.append(compute(ctx, "ite", stays, 1.0, f))
+        else:
+            found.append(f)
+    if not any(isinstance(f, Number) for f in found):
+        return ctx.const(np.asarray(found, np.float32))
+    return ctx.op("Pack", *(ctx.scalar(f, DType.F32) for f in found), axis=0)
+
+
+def _whole(known: tuple[int, ...] | None, output_size: Sizes, factors: list[float] | None, rounding: str) -> bool:
     """Whether the engine's resize takes the pixels that torch takes: of factors with a rest, and of places in the
-    middle of pixels, torch's rounding of f32 decides."""
-    if factors is None:
-        return rounding != "round_prefer_ceil"
-    return all(f.is_integer() for f in factors)
+    middle of pixels, torch's rounding of f32 decides, as it does of 41 times as many pixels and more."""
+    if factors is not None:
+        return all(f.is_integer() and int(np.float32(f) * np.float32(1 / f)) == 1 for f in factors)
+    if rounding == "round_prefer_ceil":
+        return False
+    pairs = zip(known[2:], output_size, strict=True) if known is not None and output_size is not None else ()
+    return all(_exact(n, m) for n, m in pairs if not isinstance(m, Number))
+
+
+def _exact(n: int, m: int) -> bool:
+    """Whether ``floor(i * (n / m))`` in f32 is so for all ``m`` results."""
+    steps = np.arange(min(m, 1 << 16))
+    places = np.floor(steps.astype(np.float32) * np.float32(n / m if m else 0))
+    return bool(np.all(places == steps * n // max(m, 1)))
 
 
 def _taken(ctx: TorchBuilder, x: Value, output_size: Sizes, factors: list[float] | None, middle: float) -> Value:
