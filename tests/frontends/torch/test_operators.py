@@ -128,6 +128,16 @@ def test_open_axes_that_stay_as_long_are_copied_by_linear_resizes() -> None:
             np.testing.assert_array_equal(found, x)
 
 
+@pytest.mark.parametrize("axes", [[], [0]])
+def test_open_axes_of_size_1_are_not_kept_silently(axes: list[int]) -> None:
+    """Torch drops them."""
+    x = np.random.default_rng(8).random((2, 3, 1), np.float32)
+    value = Value("x", DType.F32, ("n", 3, 1))
+    assert _called(Graph("g"), value, "squeeze", axes, x).shape == ((2, 3, 1) if axes else (2, 3))
+    with pytest.raises(MNNError, match=r"axis 0 of .* has size 1"):
+        _called(Graph("g"), value, "squeeze", axes, x[:1])
+
+
 def test_segments_cost_no_more_than_rows_and_segments() -> None:
     x, lengths = np.random.default_rng(7).random(500, np.float32), np.tile([0, 2], 250)
     graph, value, given = Graph("g"), Value("x", DType.F32, (500,)), Value("l", DType.I64, (500,), lengths)

@@ -56,11 +56,13 @@ def unflatten(ctx: TorchBuilder, x: Value, dim: int, sizes: Ints) -> Value:
 
 @aten("squeeze", "squeeze_copy")
 def squeeze(ctx: TorchBuilder, x: Value, dim: int | list[int] | None = None) -> Value:
-    """Axes whose size is not 1 stay."""
+    """Axes whose size is not 1 stay; open ones too, and a run in which one is 1 ends with an error."""
     rank = ctx.rank_of(x)
     asked = range(rank) if dim is None else ctx.axes(x, dim) if rank and dim != [] else []
     sizes = x.shape or ()
     dropped = [a for a in asked if a < rank and sizes[a] == 1]
+    if kept := [a for a in asked if a < rank and not isinstance(sizes[a], int)]:
+        x = ctx.op("KeptAxes", x, axes=kept)
     if not dropped:
         return ctx.op("Identity", x)
     return ctx.squeeze(x, *dropped)

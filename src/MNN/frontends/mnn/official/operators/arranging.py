@@ -26,6 +26,7 @@ OPERATORS: dict[str, Official] = {
     "Flatten": Official(table="Flatten"),
     "Gather": Official(table="Gather", rule=indexing.gather, tidies=True, given_only=True),
     "GatherV2": Official(table="GatherV2", rule=indexing.gather, tidies=True, given_only=True),
+    "KeptAxes": Official(advice="convert the model for one size, or name the axes that squeeze() drops"),
     "NonMaxSuppression": Official(advice="use boxes given by corners, or do it behind the model"),
     "OneHot": Official(table="OneHotParam", rule=arithmetic.one_hot, tidies=True),
     "OnnxCol2Im": Official(advice="use a transposed convolution whose weights place the columns"),
