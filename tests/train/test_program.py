@@ -116,6 +116,19 @@ def test_parameters_may_be_called_as_anything_else_in_the_file(tmp_path):
     assert {n for n in program.numbers if "momentum" not in n} == {*(f"model.{n}" for n in names[:-1]), names[-1]}
 
 
+def test_gradients_that_are_infinite_are_told_of_as_by_the_optimizer(tmp_path):
+    model = nn.linear(3, 1)
+    optimizer = MNN.optim.SGD(model, 0.01, loss_scale=2.0**126)
+    inputs, targets = np.full((2, 3), 1e6, np.float32), np.zeros((2, 1), np.float32)
+    train.save_program(tmp_path / "a.mnn", model, optimizer, inputs, targets)
+    program = train.TrainingProgram.load(tmp_path / "a.mnn")
+    before = program.numbers
+    with pytest.raises(MNNError, match=r"step 1: gradients of the loss .* are not finite; the parameters are left"):
+        program.step(inputs, targets)
+    assert program.steps == 0
+    assert all(np.array_equal(a, program.numbers[name]) for name, a in before.items())
+
+
 def test_each_loss_of_a_step_has_its_own_mask():
     model = Dropped()
     optimizer = MNN.optim.SGD(model, 0.0, accumulate=3)

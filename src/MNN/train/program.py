@@ -23,6 +23,7 @@ from MNN.nn.module import Module, in_mode
 from MNN.nn.steps import STEP
 from MNN.ops.core.base import traits
 from MNN.ops.elementwise.identity import copying
+from MNN.optim.blame import failure
 from MNN.optim.capture import Captured
 from MNN.optim.optimizer import Optimizer
 from MNN.optim.program import StepProgram
@@ -69,7 +70,8 @@ class TrainingProgram:
         self._memory = StateMemory()
         self._memory.kept.update({n: Kept(np.array(a)) for n, a in stored.items()})
         states = [(inputs[n], made[n + NEXT]) for n in stored]
-        results = [made[LOSS], *[after for _, after in states]]
+        self._told = [name for name in (FINITE, NORM) if name in made]
+        results = [made[LOSS], *[made[name] for name in self._told], *[after for _, after in states]]
         nodes = nodes_before(graph, results)
         used = {v for node in nodes for v in node.inputs}
         taken = [v for v in graph.inputs if v in used]
@@ -96,7 +98,7 @@ class TrainingProgram:
 
     def step(self, inputs: Any, targets: Any) -> float:
         """A step on a batch of arrays: the loss before it. Raises :class:`MNNError` where they do not fit, or where the
-        loss is infinite or NaN, and parameters stay as they are."""
+        loss is infinite or NaN, or gradients that are looked at are, and parameters stay as they are."""
         feeds = {INPUT: np.asarray(inputs), TARGET: np.asarray(targets)}
         if self._classes and feeds[TARGET].dtype.kind in "iu":
             check_labels(feeds[TARGET], self._classes)
@@ -110,12 +112,14 @@ class TrainingProgram:
         if self._draws:
             arrays[DRAW] = np.asarray(self.losses + 1, np.int64)
         before = {name: np.array(self._memory.kept[name].array) for name in self._statistics}
-        loss = float(self._step.run(arrays, self._memory)[LOSS].reshape(-1)[0])
+        found = self._step.run(arrays, self._memory)
+        loss = float(found[LOSS].reshape(-1)[0])
         self.losses += 1
-        if not np.isfinite(loss):
+        finite = not self._told or bool(found[FINITE] if FINITE in found else np.isfinite(found[NORM]))
+        if not np.isfinite(loss) or not finite:
             for name, array in before.items():
                 self._memory.kept[name].array[...] = array
-            raise RunError(f"step {self.steps + 1}: the loss is {loss}; the parameters are left as they were")
+            raise RunError(failure(self.steps + 1, loss))
         self.steps += applies
         return loss
 
@@ -222,7 +226,8 @@ def save_program(
         RATE: np.float32(optimizer.learning_rate), EVERY: optimizer.accumulate, STEPS: optimizer.steps,
         LOSSES: optimizer.losses, CLASSES: classes,
     }  # fmt: skip
-    write_mnn(_with_numbers(whole, [graph.outputs[0], *ends, prediction], {**numbers, **counts}), path)
+    told = [v for v in graph.outputs if v.name in (FINITE, NORM)]
+    write_mnn(_with_numbers(whole, [graph.outputs[0], *told, *ends, prediction], {**numbers, **counts}), path)
 
 
 def _looking(look: Captured, known: Mapping[Expr, Value]) -> tuple[Value, list[Node]]:
