@@ -54,6 +54,15 @@ def test_borders_of_three_dimensions_follow_one_another() -> None:
     assert frames(padded(x, (0, 1, 1, 1), (0, 1, 1, 1), 7)) == 0
 
 
+_EMPTY = [((0, 2, 3), (0, 0, 2), (1, 0, 1)), ((2, 0, 3), (1, 1, 2), (1, 0, 1))]
+
+
+@pytest.mark.parametrize(("shape", "low", "high"), _EMPTY)
+def test_axes_of_one_that_are_border_alone(shape: tuple[int, ...], low: tuple[int, ...], high: tuple[int, ...]) -> None:
+    """Around a tensor without elements all is border, which an axis of size 1 does not show."""
+    check(lambda b, t: b.pad(t, low, high, 7), np.zeros(shape, np.float32), tol=0)
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int64, np.float16, np.float64, np.bool_])
 def test_all_sizes_of_elements(dtype: type) -> None:
     x = np.random.default_rng(0).integers(0, 2, (3, 7, 33)).astype(dtype)

@@ -60,9 +60,9 @@ def _frame(shape: st.Ints, strides: st.Ints, low: st.Ints, high: st.Ints) -> tup
     loops: list[_Loop] = []
     for axis in st.order_of(shape, strides):
         n, stride = shape[axis], strides[axis]
-        if n == 1:
-            continue
         bordered = maybe_nonzero(low[axis]) or maybe_nonzero(high[axis])
+        if n == 1 and not bordered:  # where it is border alone, so is the whole tensor
+            continue
         if loops and not bordered and st.continues(loops[-1].stride, n, stride):
             outer = loops.pop()
             loops.append(_Loop(outer.extent * n, outer.before * n, outer.behind * n, stride))
