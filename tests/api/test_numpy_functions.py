@@ -50,6 +50,15 @@ def test_as_numpy(family: str, name: str) -> None:
         same(ours, theirs)
 
 
+def test_running_sums_of_bytes_do_not_wrap() -> None:
+    a = np.array([[200, 100, 50], [255, 255, 3]], np.uint8)
+    for kind in (np.uint8, np.int8):
+        for axis in (0, 1, None):
+            found = mp.cumsum(mp.array(a.astype(kind), kind), axis)
+            assert found.dtype == mp.int32
+            np.testing.assert_array_equal(found, a.astype(kind).cumsum(axis))
+
+
 @pytest.mark.parametrize("name", ["cumsum", "cumprod"])
 @pytest.mark.parametrize("axis", [None, 0, -1, 1])
 def test_running_totals_along_any_axis(name: str, axis: int | None) -> None:

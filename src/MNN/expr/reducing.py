@@ -28,10 +28,14 @@ def axes_of(axis: object) -> list[int]:
         raise ShapeError(f"an axis is a whole number, found {axis!r}") from error
 
 
+_NARROW = (DType.U8, DType.I8)
+"""Element types that sums do not fit."""
+
+
 def _reduce(operation: str, x: object, axis: object, keepdims: bool) -> Var:
     v = to_var(x)
     axes = _fitting(v, axis)
-    if v._kind in (DType.U8, DType.I8):
+    if v._kind in _NARROW:
         if (least := few.reduce(operation, v, axes, bool(keepdims))) is not None:
             return cast(least, DType.I32)
         v = cast(v, DType.I32)  # sums do not fit
@@ -110,8 +114,9 @@ def argmin(x: ArrayLike, axis: int = 0) -> Var:
 
 
 def cumsum(x: ArrayLike, axis: int | None = 0) -> Var:
-    """Running sums along an axis; None: of the flat tensor."""
-    return _running("CumSum", to_var(x), axis, few.running_sum)
+    """Running sums along an axis, as ``int`` of narrower integers; None: of the flat tensor."""
+    v = to_var(x)
+    return _running("CumSum", cast(v, DType.I32) if v._kind in _NARROW else v, axis, few.running_sum)
 
 
 def cumprod(x: ArrayLike, axis: int | None = 0) -> Var:
