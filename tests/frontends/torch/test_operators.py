@@ -138,6 +138,14 @@ def test_open_axes_of_size_1_are_not_kept_silently(axes: list[int]) -> None:
         _called(Graph("g"), value, "squeeze", axes, x[:1])
 
 
+@pytest.mark.parametrize("shift", [-5, 2, 11])
+def test_open_axes_are_rolled_around_several_times(shift: int) -> None:
+    for n in (0, 1, 2, 3, 9):
+        x = np.random.default_rng(9).random((n, 2), np.float32)
+        found = _called(Graph("g"), Value("x", DType.F32, ("n", 2)), "roll", [shift, 0], x)
+        np.testing.assert_array_equal(found, np.roll(x, shift, 0))
+
+
 def test_segments_cost_no_more_than_rows_and_segments() -> None:
     x, lengths = np.random.default_rng(7).random(500, np.float32), np.tile([0, 2], 250)
     graph, value, given = Graph("g"), Value("x", DType.F32, (500,)), Value("l", DType.I64, (500,), lengths)

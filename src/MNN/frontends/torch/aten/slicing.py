@@ -199,12 +199,15 @@ def roll(ctx: TorchBuilder, x: Value, shifts: int | list[int], dims: int | list[
     out = x
     for shift, dim in zip(moves, axes, strict=True):
         axis = ctx.axis(x, dim)
-        size = x.shape[axis] if x.shape is not None else None
-        if isinstance(size, int):
-            shift = shift % size if size else 0
-        if shift == 0:
+        size = ctx.size(x, axis)
+        if shift == 0 or size == 0:
             continue
-        out = ctx.op("Concat", cut(ctx, out, axis, -shift, END), cut(ctx, out, axis, 0, -shift), axis=axis)
+        at = compute(ctx, "mod", -shift, compute(ctx, "max", size, 1))  # it may go around several times
+        if at == 0:
+            continue
+        known = out.shape
+        out = ctx.op("Concat", cut(ctx, out, axis, at, END), cut(ctx, out, axis, 0, at), axis=axis)  # type: ignore[arg-type]
+        out.shape = known
     return out if out is not x else ctx.op("Identity", x)
 
 
