@@ -146,6 +146,15 @@ def test_open_axes_are_rolled_around_several_times(shift: int) -> None:
         np.testing.assert_array_equal(found, np.roll(x, shift, 0))
 
 
+def test_single_weights_keep_their_names() -> None:
+    """Times a number they are no new weight."""
+    weight = Value("scale", DType.F32, (), np.float32(2.0).reshape(()))
+    ctx = TorchBuilder(ModelState(), Graph("g"))
+    assert ctx.binary("MUL", weight, 3.0).data is None
+    assert ctx.graph.nodes[-1].inputs[0] is weight
+    assert ctx.binary("MUL", ctx.const(2.0), 3.0).data == 6
+
+
 def test_segments_cost_no_more_than_rows_and_segments() -> None:
     x, lengths = np.random.default_rng(7).random(500, np.float32), np.tile([0, 2], 250)
     graph, value, given = Graph("g"), Value("x", DType.F32, (500,)), Value("l", DType.I64, (500,), lengths)

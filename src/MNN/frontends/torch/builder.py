@@ -43,6 +43,8 @@ class TorchBuilder(GraphBuilder):
         """Of nested tensors, which are padded here: booleans ``[B, T]``, true where there is something."""
         self.wrapped: set[Value] = parent.wrapped if isinstance(parent, TorchBuilder) else set()
         """Tensors that stand for numbers as Python has them, and count as those where types are promoted."""
+        self.made: set[Value] = parent.made if isinstance(parent, TorchBuilder) else set()
+        """Constants that no file has: numbers of the program."""
         self.written: dict[Written, Value] | None = None
         """Variables that were written since the branch began, with the values that they had."""
 
@@ -149,9 +151,18 @@ class TorchBuilder(GraphBuilder):
             return self.const(_OF_ONE[kind](known))
         return self.op("UnaryOp", x, opType=kind)
 
+    def const(
+        self, array: np.ndarray | float | int | Sequence[int] | Sequence[float], dtype: DType | None = None
+    ) -> Value:
+        value = super().const(array, dtype)
+        self.made.add(value)
+        return value
+
     def _single(self, x: Value) -> np.ndarray | None:
-        """A known number of rank 0: sizes are computed from such ones in tensors too."""
-        return x.data if isinstance(x.data, np.ndarray) and x.data.shape == () else None
+        """A known number of rank 0: sizes are computed from such ones in tensors too. Floats of the file stay what they
+        are, as they may be weights, which have names and are trained."""
+        plain = x in self.made or self.type_of(x) is DType.I64
+        return x.data if plain and isinstance(x.data, np.ndarray) and x.data.shape == () else None
 
     def binary(self, kind: str, x: Operand, y: Operand) -> Value:
         """``kind`` is a name of BinaryOpOperation; operands are brought to their common type."""
