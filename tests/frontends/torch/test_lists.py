@@ -17,7 +17,7 @@ from MNN.frontends.common.graph_builder import ModelState
 from MNN.frontends.torch import script
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Number
-from MNN.frontends.torch.script.builtins import instance_of, is_instance
+from MNN.frontends.torch.script.builtins import instance_of, is_instance, plain
 from MNN.frontends.torch.script.load import Given
 from MNN.frontends.torch.script.optional import Maybe
 from MNN.ir.dtype import DType
@@ -105,3 +105,18 @@ def test_kinds_of_what_the_data_decide() -> None:
     assert kind(Maybe(False, 1.0), "float") is False
     assert isinstance(kind(Maybe(there, 1.0), "float"), Number)
     assert isinstance(kind(Maybe(there, 1.0), "NoneType"), Number)
+
+
+def test_numbers_that_follow_from_open_sizes() -> None:
+    """The least of three, and powers, which are floats in TorchScript."""
+    graph = Graph("g", [Value("x", DType.F32, ("n",))])
+    ctx = TorchBuilder(ModelState(), graph)
+    size = ctx.size(graph.inputs[0], 0)
+    least, most = plain(ctx, "min", [[size, 5, 3]], {}), plain(ctx, "max", [[2, size, 4, size]], {})
+    square, half = plain(ctx, "pow", [size, 2], {}), plain(ctx, "pow", [size, -1], {})
+    assert isinstance(plain(ctx, "pow", [3, 2], {}), float)
+    graph.outputs = [n.value for n in (least, most, square, half)]
+    for n in (1, 4, 9):
+        found = list(Session(graph, Config(reference=True)).run({"x": np.zeros(n, np.float32)}).values())
+        assert [f.item() for f in found] == [min(n, 3), max(n, 4), float(n * n), 1 / n]
+        assert [f.dtype for f in found] == [np.int64, np.int64, np.float64, np.float64]

@@ -76,6 +76,9 @@ def compute(ctx: TorchBuilder, name: str, *args: Scalar) -> Scalar:
         for a in args:
             total = compute(ctx, "add", total, a)
         return total
+    if name in ("max", "min") and len(args) != 2:
+        first, *others = args
+        return compute(ctx, name, first, compute(ctx, name, *others)) if len(others) > 1 else first
     if name == "ite":
         wide = DType.F64 if DType.F64 in kinds[1:] else DType.BOOL if set(kinds) == {DType.BOOL} else DType.I64
         chosen = [ctx.scalar(a, wide) for a in args[1:]]

@@ -56,6 +56,8 @@ def plain(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any])
         if spelled in NAMES:
             given = [args[1], args[0]] if name == "rsub" else args
             try:
+                if name == "pow":  # of two integers too it is a float here
+                    given = [compute(ctx, "float", a) for a in given]
                 return known_number(ctx, compute(ctx, spelled, *given))
             except (ArithmeticError, ValueError) as error:
                 raise RaisedError(f"{type(error).__name__}: {error}") from error
