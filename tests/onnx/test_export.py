@@ -132,3 +132,27 @@ def test_a_computed_slope_is_one_per_channel(shape: tuple[int, ...]) -> None:
     (found,) = session.run(None, {"x": data, "slope": slopes})
     along = slopes.reshape(-1, *(1,) * (len(shape) - 2))
     np.testing.assert_allclose(found, np.where(data < 0, along * data, data), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [DType.U8, DType.I16])
+@pytest.mark.parametrize("op", ["Padding", "Interp", "Pooling"])
+def test_what_is_moved_as_integers_is_found_by_onnx_runtime(op: str, dtype: DType) -> None:
+    """It has no such kernels of 16-bit integers, and ONNX no maxima of whole images of any."""
+    x, value = Value("x", dtype, (1, 2, 3, 4)), Value("v", dtype, (), np.asarray(7, dtype.numpy))
+    pads = Value("pads", DType.I64, (8,), np.array([0, 0, 0, 0, 1, 0, 0, 2]))
+    operands, shape, attrs = {
+        "Padding": ([x, pads, value], (1, 2, 4, 6), {"mode": "CONSTANT"}),
+        "Interp": ([x], (1, 2, 6, 8), {"resizeType": 1, "ctm": "Asymmetric", "heightScale": 2.0, "widthScale": 2.0}),
+        "Pooling": ([x], (1, 2, 1, 1), {"type": "MAXPOOL", "isGlobal": True}),
+    }[op]
+    y = Value("y", dtype, shape)
+    graph = Graph("g", [x], [y], [Node(op, "n", operands, [y], attrs)])
+    data = np.arange(24).reshape(1, 2, 3, 4).astype(dtype.numpy)
+    wanted = {
+        "Padding": np.pad(data, ((0, 0), (0, 0), (1, 0), (0, 2)), constant_values=7),
+        "Interp": data.repeat(2, 2).repeat(2, 3),
+        "Pooling": data.max((2, 3), keepdims=True),
+    }[op]
+    (found,) = onnxruntime.InferenceSession(onnx_model(graph).SerializeToString()).run(None, {"x": data})
+    assert found.dtype == wanted.dtype
+    assert np.array_equal(found, wanted)

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from MNN.frontends.onnx_export.exporter import Exporter, exports
 from MNN.frontends.onnx_export.padding import MODES, both_ends, padding, without_last
 from MNN.ir.dtype import DType
-from MNN.ir.graph import Node
+from MNN.ir.graph import Node, Value
 
 _CTM = {
     "AlignCorners": "align_corners", "HalfPixels": "half_pixel", "PytorchHalfPixels": "pytorch_half_pixel",
     "Asymmetric": "asymmetric", "TensorflowHalfPixels": "tf_half_pixel_for_nn",
 }  # fmt: skip
+_BYTES = (DType.I8, DType.U8)
 _TYPES = {1: ("nearest", "floor"), 2: ("linear", None), 3: ("cubic", None), 4: ("nearest", "round_prefer_floor")}
 
 
 @exports("Pooling", "Pooling3D")
 def pooling(e: Exporter, node: Node) -> str:
     average = e.text(node, "type") == "AVEPOOL"
-    if e.flag(node, "isGlobal"):
-        return e.op("GlobalAveragePool" if average else "GlobalMaxPool", e.input(node, 0))
     mode, x = MODES.get(e.text(node, "padType"), "NOTSET"), e.required(node, 0)
+    if e.flag(node, "isGlobal"):
+        return _of_floats(e, x, lambda v: e.op("GlobalAveragePool" if average else "GlobalMaxPool", v), _BYTES)
     if node.op == "Pooling3D":
         kernel, strides = e.list_of(node, "kernels"), e.list_of(node, "strides") or [1, 1, 1]
         pads = e.list_of(node, "pads")
@@ -36,9 +39,14 @@ def pooling(e: Exporter, node: Node) -> str:
         if e.flag(node, "ceilModel") and mode == "NOTSET":
             fewer = without_last(both_ends(pads, 2), x, kernel, strides, counted)
             attrs |= {"ceil_mode": 1} if fewer is None else {"pads": fewer}
-    if x.dtype is DType.I16:  # the largest of numbers of 16 bits, which ONNX only has of bytes and floats
-        return e.cast(e.op("MaxPool", e.cast(e.name(x), DType.F32), **attrs), DType.I16)
-    return e.op("AveragePool" if average else "MaxPool", e.name(x), **attrs)
+    return _of_floats(e, x, lambda v: e.op("AveragePool" if average else "MaxPool", v, **attrs))
+
+
+def _of_floats(e: Exporter, x: Value, pooled: Callable[[str], str], others: Sequence[DType] = ()) -> str:
+    """What is pooled of 16-bit integers, which ONNX has no pools of, as floats; and of ``others``."""
+    if x.dtype not in (DType.I16, *others):
+        return pooled(e.name(x))
+    return e.cast(pooled(e.cast(e.name(x), DType.F32)), x.dtype)
 
 
 @exports("MaxPool", "AveragePool", "LpPool")
@@ -90,19 +98,25 @@ def interp(e: Exporter, node: Node) -> str:
     attrs: dict[str, object] = {"mode": mode, "coordinate_transformation_mode": transform, "nearest_mode": rounding}
     if mode == "cubic":
         attrs["cubic_coeff_a"] = e.number(node, "cubicCoeffA")
-    return e.op("Resize", e.name(x), "", *_sizes(e, node), **attrs) if given is None else _by_operand(e, node, attrs)
+    words = x.dtype is DType.I16  # of which ONNX Runtime has no such kernel
+    operand = e.cast(e.name(x), DType.I32) if words else e.name(x)
+    if given is None:
+        made = e.op("Resize", operand, "", *_sizes(e, node), **attrs)
+    else:
+        made = _by_operand(e, node, operand, attrs)
+    return e.cast(made, DType.I16) if words else made
 
 
-def _by_operand(e: Exporter, node: Node, attrs: dict[str, object]) -> str:
+def _by_operand(e: Exporter, node: Node, operand: str, attrs: dict[str, object]) -> str:
     x, given = e.required(node, 0), e.required(node, 1)
     if given.dtype is not None and given.dtype.is_float:
         scales = e.name(given) if given.dtype is DType.F32 else e.cast(e.name(given), DType.F32)
-        return e.op("Resize", e.name(x), "", scales, **attrs)
+        return e.op("Resize", operand, "", scales, **attrs)
     whole = given.shape is not None and given.shape == (e.rank(x),)
     sizes = e.i64(node, 1)
     if not whole:
         sizes = e.op("Concat", e.op("Shape", e.name(x), end=2), sizes, axis=0)
-    return e.op("Resize", e.name(x), "", "", sizes, **attrs)
+    return e.op("Resize", operand, "", "", sizes, **attrs)
 
 
 def _sizes(e: Exporter, node: Node) -> tuple[str, ...]:
