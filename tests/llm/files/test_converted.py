@@ -10,7 +10,7 @@ import pytest
 
 from MNN.errors import FormatError, UnsupportedError
 from MNN.llm.engine.opening import Opened, open_model
-from MNN.llm.files import open_weights
+from MNN.llm.files import open_weights, read_config
 from MNN.llm.files.adapters import merged, read_adapter
 from MNN.llm.models.families import build
 from MNN.runtime.config import Config
@@ -90,6 +90,7 @@ def _changed(family: str, metadata: dict[str, Any], tensors: dict[str, np.ndarra
     [
         ("apertus", {"xielu.beta": None}, {}, "xielu.beta is None; expected is a number for each layer"),
         ("apertus", {"xielu.eps": np.ones(3, "f4")}, {}, "xielu.eps is .* a number for each layer"),
+        ("apertus", {"xielu.alpha_n": "much"}, {}, "xielu.alpha_n is 'much'; expected is a number for each layer"),
         ("deepseek_v3", {}, {"blk.0.attn_v_b.weight": np.zeros((5, 10, 12), "f4")}, "of layer 0 do not fit"),
         ("deepseek_v3", {}, {"blk.1.attn_k_b.weight": np.zeros(0, "f4")}, r"of layer 1 have the shapes \[\[6, 10, 12"),
         ("gemma3n_text", {"gemma3n.attention.sliding_window_pattern": [True]}, {}, "has 1 entries for 5 layers"),
@@ -133,3 +134,15 @@ def test_adapters_are_for_the_checkpoint(
         return
     with pytest.raises(UnsupportedError, match=f"the layer '{module}', which .* take the Hugging Face folder"):
         merged(held, tmp_path)
+
+
+def test_what_metadata_leaves_out(tmp_path: Path) -> None:
+    """A number that all models of a kind have is taken, one that sizes follow from is asked for in a sentence."""
+    file = tmp_path / "small.gguf"
+    file.write_bytes(_changed("nemotron_h", {"nemotron_h_moe.attention.layer_norm_rms_epsilon": None}, {}))
+    assert read_config(file)["layer_norm_epsilon"] == 1e-5
+    file.write_bytes(_changed("gemma3n_text", {"gemma3n.embedding_length_per_layer_input": None}, {}))
+    opened = open_model(file)
+    assert isinstance(opened, Opened)
+    with pytest.raises(FormatError, match="hidden_size_per_layer_input is missing"):
+        build(opened.config, opened.weights())

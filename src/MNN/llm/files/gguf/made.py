@@ -74,7 +74,8 @@ def _activations(file: GGUF, layers: int) -> dict[str, WeightTensor]:
     found: dict[str, WeightTensor] = {}
     for name in ("alpha_n", "alpha_p", "beta", "eps"):
         told = file.metadata.get(f"xielu.{name}")
-        numbers = told if isinstance(told, np.ndarray) else np.full(layers, np.nan if told is None else told)
+        one = told if isinstance(told, (int, float)) else np.nan
+        numbers = told if isinstance(told, np.ndarray) else np.full(layers, one, np.float64)
         if numbers.shape != (layers,) or not np.isfinite(numbers).all():
             raise FormatError(f"{file.path}: xielu.{name} is {told!r:.60}; expected is a number for each layer")
         for i, number in enumerate(numbers):

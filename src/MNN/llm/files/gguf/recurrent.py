@@ -214,7 +214,8 @@ def _nemotron_h(file: GGUF, config: dict[str, Any]) -> None:
     found = ["mlp"] * config["num_hidden_layers"]
     for tensor, kind in kinds.items():
         found = [kind if here else old for old, here in zip(found, _having(file, config, tensor), strict=True)]
-    config |= {"layers_block_type": found, "layer_norm_epsilon": config["rms_norm_eps"], "mlp_hidden_act": "relu2"}
+    config |= {"layers_block_type": found, "mlp_hidden_act": "relu2"}
+    config["layer_norm_epsilon"] = config.get("rms_norm_eps", 1e-5)
     if "mamba" in found:
         told = _second_sizes(_sizes(file)[1])
         names = {"mamba_num_heads": "n_heads", "mamba_head_dim": "d_head", "n_groups": "n_groups"}

@@ -33,6 +33,10 @@ def gemma3n(config: Config, net: Layers) -> Graph:
         raise FormatError(f"altup_active_idx is {active} of {streams} streams")
     first = config.layers - int(config.number("num_kv_shared_layers", 15))
     x, beside = with_parts(config, net)
+    if not beside:
+        raise FormatError(
+            "hidden_size_per_layer_input is missing; tokens of Gemma 3n bring numbers for each layer along"
+        )
     size = _root(net, x)
     others = [_of_size(net, net.linear(x, f"model.altup_projections.{i}"), size) for i in range(streams - 1)]
     x = net.concat([insert_axis(net, one, 2) for one in (x, *others)], 2)
