@@ -11,7 +11,7 @@ import pytest
 
 from MNN.errors import FormatError, UnsupportedError
 from MNN.ir.quant import QuantizedArray
-from MNN.llm.engine.loaded import LoadedWeights
+from MNN.llm.engine.loaded import LoadedWeights, quantize
 from MNN.llm.engine.opening import open_model
 from MNN.llm.files import open_weights
 from MNN.llm.models.families import build
@@ -19,6 +19,7 @@ from MNN.runtime.config import Config
 from tests.llm import cases
 from tests.llm.check import Arrays, decoder_of
 from tests.llm.files.writing import gguf, safetensors
+from tests.llm.test_families import RECORDED
 
 COUNT, WIDTH, INNER, LAYERS, SIZE = 5, 64, 32, 2, 16
 CONFIG: dict[str, Any] = {
@@ -116,3 +117,22 @@ def test_few_bits(folder: Path, bits: int) -> None:
 def test_what_is_wrong_is_said(change: dict[str, object], message: str) -> None:
     with pytest.raises((FormatError, UnsupportedError), match=message):
         build(CONFIG | change, Arrays(cases.weights(shapes(), 0)))
+
+
+def test_layers_side_by_side_stay_compressed() -> None:
+    """Where files hold queries and keys in other bits than values, as those of llama.cpp do."""
+    notes = next(n for n in RECORDED if n["config"]["model_type"] == "qwen2")
+    held: Any = Arrays(cases.weights(notes["shapes"], notes["seed"]))
+    wide = Arrays(held)
+    for name in [n for n in held if n.endswith(("q_proj.weight", "k_proj.weight", "v_proj.weight"))]:
+        held[name] = quantize(held[name], 8 if "v_proj" in name else 4, 16)
+        wide[name] = held[name].dequantize()
+    graph, quantised = build(notes["config"], held).graph, 0
+    for node in graph.nodes:
+        if node.op == "MatMul" and isinstance(node.inputs[1].data, QuantizedArray):
+            quantised += 1
+    assert quantised == 3 * notes["config"]["num_hidden_layers"]
+    high = Config(precision="high", cache=False)
+    found, wanted = (decoder_of(notes["config"], data, high) for data in (held, wide))
+    logits = [one.feed(one.text(), notes["prompt"], every=True) for one in (found, wanted)]
+    assert np.abs(logits[0] - logits[1]).max() <= 1e-4 * np.abs(logits[1]).max()

@@ -22,7 +22,7 @@ from MNN.llm.models.cache import TILE, CacheForm
 from MNN.llm.models.padded_rows import real_tokens, whole_rows
 from MNN.llm.models.rotary import Rotary
 from MNN.llm.models.turns import turns
-from MNN.llm.models.weights import Array, Weights, joined, ordered, stacked
+from MNN.llm.models.weights import Array, Weights, alike, joined, ordered, stacked
 
 _USUAL = CacheForm()
 _UNSEEN = -1e30
@@ -146,13 +146,17 @@ class Layers(Arithmetic):
         has = [f"{name}.bias" in self.weights and bias is not False for name in names]
         if bias and not all(has):
             raise FormatError(f"the model lacks the weight '{names[has.index(False)]}.bias'")
-        weight = self.matrix(*(f"{name}.weight" for name in names))
-        weight = weight if order is None else ordered(weight, order)
-        if not any(has):
-            return self.product(x, weight)
-        biases = [self.weight(f"{name}.bias") if here else None for name, here in zip(names, has, strict=True)]
-        shift = joined(names, biases, [self.height(f"{name}.weight") for name in names])
-        return self.product(x, weight, shift if order is None else shift[order])
+        parts = [self.weights[f"{name}.weight"] for name in names]
+        shift = None
+        if any(has):
+            biases = [self.weight(f"{name}.bias") if here else None for name, here in zip(names, has, strict=True)]
+            shift = joined(names, biases, [self.height(f"{name}.weight") for name in names])
+            shift = shift if order is None else shift[order]
+        if order is None and all(isinstance(part, QuantizedArray) for part in parts) and not alike(parts):
+            out = self.concat([self.product(x, part) for part in parts])  # as few bits as files have
+            return out if shift is None else self.add(out, self.const(shift))
+        weight = stacked(parts)
+        return self.product(x, weight if order is None else ordered(weight, order), shift)
 
     def product(self, x: Value, weight: Array, bias: np.ndarray | None = None) -> Value:
         """``x W^T + b`` with ``W [out, in]``."""
