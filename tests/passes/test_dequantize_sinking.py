@@ -53,6 +53,18 @@ def test_weights(kind: str, axis: int | None) -> None:
         _integers_only(graph, "QLinearMatMul")
 
 
+@pytest.mark.parametrize("axis", [1, 2])
+def test_the_largest_of_weights(axis: int) -> None:
+    """Of several indices that have scales of their own, the largest integer need not be the largest number."""
+    m = Maker()
+    w = m.const(m.rng.integers(-99, 99, (4, 3, 5, 5)), np.int8)
+    scales = m.rng.uniform(0.01, 0.09, (4, 3, 5, 5)[axis])
+    w = m.op("DequantizeLinear", w, m.const(scales), m.const(np.zeros(scales.size), np.int8), axis=axis)
+    w = m.op("Pooling", w, type="MAXPOOL", kernelX=3, kernelY=3, strideX=1, strideY=1)
+    graph = m.done(m.op("Convolution", m.input(1, 3, 7, 7), w, kernelX=3, kernelY=3))
+    assert ("Pooling" in ops(apply("dequantize-sinking", graph)[1])) == (axis == 2)
+
+
 @pytest.mark.parametrize("value", [None, 0.0, -0.5, 0.03])
 @pytest.mark.parametrize("mode", ["CONSTANT", "REFLECT", "EDGE"])
 def test_borders(mode: str, value: float | None) -> None:

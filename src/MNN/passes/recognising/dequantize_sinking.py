@@ -106,13 +106,8 @@ def _constant(rw: Rewriter, node: Node, given: Numbers) -> None:
         return
     data = plain(given.integers)
     assert data is not None
-    integers, places = _result(node, data), None
-    if not given.one:
-        axis = given.axis % data.ndim
-        count = (1,) * axis + (-1,) + (1,) * (data.ndim - axis - 1)
-        places = _result(
-            node, np.ascontiguousarray(np.broadcast_to(np.arange(data.shape[axis]).reshape(count), data.shape))
-        )
+    integers = _result(node, data)
+    places = None if given.one else _places(node, data.shape, given.axis % data.ndim)
     if integers is None or (not given.one and places is None):
         return
     attrs: dict[str, object] = {}
@@ -127,6 +122,13 @@ def _constant(rw: Rewriter, node: Node, given: Numbers) -> None:
         zero = zero if zero is None or zeros is None else rw.constant(zero.name, zeros[kept])
     inner = rw.constant(f"{node.outputs[0].name}/integers", integers)
     rw.swap(node, _dequantised(node, inner, scale, zero, attrs))
+
+
+def _places(node: Node, shape: tuple[int, ...], axis: int) -> np.ndarray | None:
+    """The index along an axis of what stands at every place of a node's result; None where that goes by size."""
+    count = np.arange(shape[axis]).reshape((1,) * axis + (-1,) + (1,) * (len(shape) - axis - 1))
+    there, back = (_result(node, np.ascontiguousarray(np.broadcast_to(n, shape))) for n in (count, -count))
+    return there if there is not None and back is not None and np.array_equal(there, -back) else None
 
 
 def _result(node: Node, data: np.ndarray) -> np.ndarray | None:
