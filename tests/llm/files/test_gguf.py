@@ -226,6 +226,11 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
         open_weights(written(tmp_path, metadata(), {}, version=3 << 24))
     with pytest.raises(UnsupportedError, match="scaled by 'dynamic'; known are none, linear"):
         read_config(written(tmp_path, metadata(**{"rope.scaling.type": "dynamic", "rope.scaling.factor": 2.0}), {}))
+    windows = {"attention.sliding_window": 8, "attention.sliding_window_pattern": [True, False, True]}
+    exaone = read_config(written(tmp_path, metadata("exaone4", block_count=2, **windows), {}))
+    assert exaone["layer_types"] == ["sliding_attention", "full_attention"]
+    with pytest.raises(FormatError, match="windows of 3 layers of 4"):
+        read_config(written(tmp_path, metadata("exaone4", block_count=4, **windows), {}))
     with pytest.raises(MNNError, match="no file or folder"):
         open_weights(tmp_path / "absent")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from MNN.errors import UnsupportedError
+from MNN.errors import FormatError, UnsupportedError
 from MNN.llm.files.gguf.gemma import OWN_GEMMA
 from MNN.llm.files.gguf.reader import GGUF
 from MNN.llm.files.gguf.recurrent import OWN_RECURRENT, scales
@@ -86,15 +86,18 @@ def _glm(file: GGUF, config: dict[str, Any]) -> None:
 
 
 def _windows(file: GGUF, config: dict[str, Any], name: str) -> None:
-    """Layers with a window, by the file's pattern, or three of four."""
+    """Layers with a window, by the file's pattern, or three of four. The pattern may go on with layers that only guess
+    further tokens."""
     if not config.get("sliding_window"):
         config["sliding_window"] = None
         return
     told, layers = file.metadata.get(f"{name}.attention.sliding_window_pattern"), config["num_hidden_layers"]
     local = [bool(n) for n in told] if isinstance(told, (list, np.ndarray)) else []
-    if len(local) != layers:
+    if 0 < len(local) < layers:
+        raise FormatError(f"{file.path}: the metadata has windows of {len(local)} layers of {layers}")
+    if not local:
         local = [(i + 1) % 4 != 0 for i in range(layers)]
-    config["layer_types"] = ["sliding_attention" if one else "full_attention" for one in local]
+    config["layer_types"] = ["sliding_attention" if one else "full_attention" for one in local[:layers]]
 
 
 def _exaone4(file: GGUF, config: dict[str, Any]) -> None:
