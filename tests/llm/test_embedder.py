@@ -45,7 +45,7 @@ def test_pymnn(folder: Path) -> None:
     assert llm.txt_embedding("a cat").shape == [1, 384]
     with pytest.raises(MNNError, match="writes no text"):
         llm.response("hello")
-    with pytest.raises(UnsupportedError, match="that write text of the kind 'bert'"):
+    with pytest.raises(UnsupportedError, match="of the kind 'bert' gives texts vectors and writes none"):
         MNN.llm.load(folder).answer("hello")
 
 
