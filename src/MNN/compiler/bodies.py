@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from MNN.compiler.byte_sums import with_short_sums
+from MNN.compiler.integers.byte_sums import with_short_sums
 from MNN.compiler.simplify import simplified
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType

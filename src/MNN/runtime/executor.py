@@ -17,9 +17,9 @@ from MNN.backends.base.open_words import OpenSizes, Shape
 from MNN.backends.base.options import Options
 from MNN.backends.base.program import Program
 from MNN.backends.base.run_lock import RunLock
+from MNN.compiler.integers.unsigned_bytes import PlannedGraph
 from MNN.compiler.lower import Blocked, Guard, Stage, input_tensor, live_after, lower_stage
 from MNN.compiler.open.plan import SizeRange
-from MNN.compiler.unsigned_bytes import PlannedGraph
 from MNN.compiler.usage import has_text
 from MNN.errors import RunError
 from MNN.ir.dtype import DType

@@ -25,9 +25,9 @@ from MNN.backends.cpu.loops.emit_elementwise import emit_copy
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler import arena, usage
 from MNN.compiler import strides as st
-from MNN.compiler.byte_windows import with_byte_windows
 from MNN.compiler.copies import own_copy
 from MNN.compiler.fuse import Group
+from MNN.compiler.integers.byte_windows import with_byte_windows
 from MNN.compiler.layout import natural
 from MNN.compiler.structure import structure
 from MNN.compiler.verify_program import verify_groups, verify_program, wanted

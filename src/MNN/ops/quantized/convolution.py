@@ -152,7 +152,7 @@ class QLinearConv(QuantizedConvolution):
     """Quantised convolution; inputs ``x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias?`` (i32).
 
     ``x`` may be of 16 bits. Its products with weights of 8 bits are summed in f32, or with ``exact``, which says that
-    zero points are zero and that no sum leaves 32 bits, as integers (:mod:`MNN.compiler.exact_words`).
+    zero points are zero and that no sum leaves 32 bits, as integers (:mod:`MNN.compiler.integers.exact_words`).
     """
 
     zero_points, result_zero_point = {0: 2, 3: 5}, 7

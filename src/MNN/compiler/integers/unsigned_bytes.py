@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from MNN.backends.base.backend import Backend
-from MNN.compiler.exact_words import with_exact_words
+from MNN.compiler.integers.exact_words import with_exact_words
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ops.core.base import traits

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from MNN.backends.cpu.backend import CpuBackend
-from MNN.compiler.unsigned_bytes import with_unsigned_bytes
+from MNN.compiler.integers.unsigned_bytes import with_unsigned_bytes
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.verify import verify

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from MNN.compiler.byte_sums import with_short_sums
+from MNN.compiler.integers.byte_sums import with_short_sums
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, BodyBuilder, body_of
 from MNN.ops.quantized.quantization import saturated

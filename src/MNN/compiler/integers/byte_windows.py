@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from MNN.compiler.bodies import fused_body, is_literal
 from MNN.compiler.copies import own_copy
+from MNN.compiler.integers.byte_end import BYTES, byte_end
 from MNN.compiler.usage import consumers, live
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
@@ -29,7 +30,6 @@ from MNN.ir.shape import elements
 from MNN.reference.scalar import evaluate
 
 _Floats = NDArray[np.float64]
-_BYTES = (DType.I8, DType.U8)
 _MOST_TAPS = 256
 _LONGEST = 4
 """Maps from a window's sum to its byte."""
@@ -85,7 +85,7 @@ def _to_byte(window: p.Window, uses: dict[Tensor, list[Prim]], kept: set[int]) -
             return []
         chain.append(user)
         tensor = user.outputs[0]
-        if tensor.dtype in _BYTES:
+        if tensor.dtype in BYTES:
             return chain
     return []
 
@@ -100,7 +100,7 @@ def _one(window: p.Window, chain: list[p.Map]) -> _Found | None:
         return None
     given = [t for t in map_.inputs if not is_literal(t)]
     taps = elements(window.kernel)
-    if len(given) != 1 or given[0].dtype not in _BYTES or given[0].shape != restored.shape or taps > _MOST_TAPS:
+    if len(given) != 1 or given[0].dtype not in BYTES or given[0].shape != restored.shape or taps > _MOST_TAPS:
         return None
     restore = fused_body([map_], given, [restored])
     finish = fused_body(chain, [window.outputs[0]], [chain[-1].outputs[0]])
@@ -127,7 +127,7 @@ def _zero(restore: Body) -> int | None:
 @lru_cache(512)
 def _of_integers(restore: Body, finish: Body, taps: int) -> Body | None:
     """The byte from the sum (i32) of so many integers; None where it does not follow from it."""
-    end = _end(finish)
+    end = byte_end(finish.code, finish.outputs[0])
     if end is None or not _rises(finish):
         return None
     numbers = _numbers(restore.args[0])
@@ -156,31 +156,6 @@ def _outside(x: _Floats, towards: float) -> NDArray[np.float32]:
     """The f32 numbers next to these, on one side."""
     beside: NDArray[np.float32] = np.nextafter(x.astype(np.float32), np.float32(towards))
     return beside
-
-
-def _end(finish: Body) -> tuple[int, int] | None:
-    """Which value a body bounds, rounds and moves for its byte, and by how much it moves it."""
-    code, zero = finish.code, 0
-    whole = code[finish.outputs[0]].args[0] if code[finish.outputs[0]].op == "cast" else -1
-    if whole >= 0 and code[whole].op == "add":
-        whole, number = _with_number(code, whole)
-        zero = int(number)
-    if whole < 0 or code[whole].op != "cast" or code[whole].dtype is not DType.I32:
-        return None
-    rounded = code[code[whole].args[0]]
-    if rounded.op != "round" or rounded.dtype is not DType.F32:
-        return None
-    value = rounded.args[0]
-    while value >= 0 and code[value].op in ("min", "max"):
-        value, _ = _with_number(code, value)
-    return None if value < 0 else (value, zero)
-
-
-def _with_number(code: Sequence[Instr], number: int) -> tuple[int, float]:
-    """The operand that an instruction takes beside a constant (-1: there is none), and the constant."""
-    constants = [a for a in code[number].args if code[a].op == "const"]
-    others = [a for a in code[number].args if code[a].op != "const"]
-    return (others[0], float(code[constants[0]].number())) if len(constants) == len(others) == 1 else (-1, 0.0)
 
 
 def _rises(body: Body) -> bool:

@@ -16,13 +16,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from MNN.compiler.integers.byte_end import BYTES, byte_end
 from MNN.ir.dtype import DType
 from MNN.ir.intervals import intervals
 from MNN.ir.scalar import Body, BodyBuilder, Instr
 from MNN.reference.scalar import evaluate
 
 _Floats = NDArray[np.float64]
-_BYTES = (DType.I8, DType.U8)
 _NUMBERS = 256
 _LINEAR = ("add", "sub", "mul", "div", "fma", "cast")
 _STEPS = 8
@@ -60,33 +60,14 @@ def _find(body: Body) -> _Sum | None:
     if len(body.outputs) != 1 or not any(i.op == "round" for i in body.code):
         return None
     code, byte = body.code, body.outputs[0]
-    if code[byte].op != "cast" or code[byte].dtype not in _BYTES:
+    end = byte_end(code, byte)
+    terms = None if end is None else _terms(code, end[0])
+    if end is None or terms is None:
         return None
-    whole, zero = code[byte].args[0], 0
-    if code[whole].op == "add":
-        whole, number = _with_number(code, whole)
-        zero = int(number)
-    if whole < 0 or code[whole].op != "cast" or code[whole].dtype is not DType.I32:
-        return None
-    rounded = code[code[whole].args[0]]
-    if rounded.op != "round" or rounded.dtype is not DType.F32:
-        return None
-    value = rounded.args[0]
-    while value >= 0 and code[value].op in ("min", "max"):
-        value, _ = _with_number(code, value)
-    terms = None if value < 0 else _terms(code, value)
-    if terms is None:
-        return None
+    value, zero = end
     bounds = intervals(code)
     ranges = tuple([(int(bounds[t][0]), int(bounds[t][1])) for t in terms])
     return _Sum(byte, value, zero, (terms[0], terms[1]), (ranges[0], ranges[1]))
-
-
-def _with_number(code: Sequence[Instr], number: int) -> tuple[int, float]:
-    """The operand that an instruction takes beside a constant (-1: there is none), and the constant."""
-    constants = [a for a in code[number].args if code[a].op == "const"]
-    others = [a for a in code[number].args if code[a].op != "const"]
-    return (others[0], float(code[constants[0]].number())) if len(constants) == len(others) == 1 else (-1, 0.0)
 
 
 def _terms(code: Sequence[Instr], value: int) -> list[int] | None:
@@ -98,7 +79,7 @@ def _terms(code: Sequence[Instr], value: int) -> list[int] | None:
         if i in seen or instr.op == "const":
             continue
         seen.add(i)
-        whole = instr.op == "round" or (instr.op == "arg" and instr.dtype in _BYTES)
+        whole = instr.op == "round" or (instr.op == "arg" and instr.dtype in BYTES)
         low, high = bounds[i]
         if whole and high - low < _NUMBERS:  # never of nothing and infinity
             found.append(i)

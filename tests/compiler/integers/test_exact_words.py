@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from MNN.compiler.exact_words import with_exact_words
+from MNN.compiler.integers.exact_words import with_exact_words
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.verify import verify

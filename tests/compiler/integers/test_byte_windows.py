@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from MNN.compiler.byte_windows import with_byte_windows
+from MNN.compiler.integers.byte_windows import with_byte_windows
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
@@ -16,7 +16,7 @@ from MNN.ops.core.builder import Builder
 from MNN.ops.quantized.quantization import saturated
 from MNN.reference.scalar import evaluate
 
-from .checks import built, check
+from ..checks import built, check
 
 F32, I32, U8, I8 = DType.F32, DType.I32, DType.U8, DType.I8
 Point = tuple[float, int]
