@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+import functools
 import io
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec
 
 import numpy as np
 import torch
 
+from MNN.errors import MNNError
 from MNN.frontends.torch import exported, script
 from MNN.frontends.torch.script.load import Given
 from MNN.ir.dtype import DType
 
+P = ParamSpec("P")
+
 
 class Late(TimeoutError):  # noqa: N818
     """A case took too long."""
+
+
+def judged(attempt: Callable[P, tuple[str, str]]) -> Callable[P, tuple[str, str]]:
+    """An attempt whose errors are verdicts too: ours, torch's, those of time, and any others."""
+
+    @functools.wraps(attempt)
+    def tried(*args: P.args, **named: P.kwargs) -> tuple[str, str]:
+        try:
+            return attempt(*args, **named)
+        except MNNError as error:
+            return "refused", str(error)
+        except RuntimeError as error:
+            return ("torch" if str(error).startswith("torch:") else "broken"), str(error)
+        except Late:
+            return "late", ""
+        except Exception as error:  # noqa: BLE001
+            return "broken", f"{type(error).__name__}: {error}"
+
+    return tried
 
 
 def numbers(x: torch.Tensor) -> np.ndarray:

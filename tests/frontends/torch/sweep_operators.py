@@ -25,10 +25,9 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
-from MNN.errors import MNNError
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
-from tests.frontends.torch.exporting import Late, graph_of, numbers
+from tests.frontends.torch.exporting import Late, graph_of, judged, numbers
 from tests.frontends.torch.near import compare
 
 TYPES = "float32,int64,bool,float64,float16,bfloat16"
@@ -69,6 +68,7 @@ def _leaves(sample: Any) -> list[Any]:
     return pytree.tree_leaves(((sample.input, *sample.args), sample.kwargs))
 
 
+@judged
 def outcome(way: str, name: str, operator: Any, sample: Any, config: Config) -> tuple[str, str]:
     """``right``, ``refused``, ``wrong``, ``broken`` (an error that is none of ours) or ``torch``, and what is said."""
     leaves, tree = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
@@ -76,18 +76,9 @@ def outcome(way: str, name: str, operator: Any, sample: Any, config: Config) -> 
     tensors = [v for v in leaves if isinstance(v, torch.Tensor)]
     feeds = [numbers(t) if not t.is_complex() else t.numpy() for t in tensors]
     module = Call(operator, tree, leaves)
-    try:
-        wanted = module(*[t.clone() for t in tensors])
-        graph = graph_of(way, module, [t.clone() for t in tensors])
-        found = list(Session(graph, config).run(dict(zip((v.name for v in graph.inputs), feeds, strict=True))).values())
-    except MNNError as error:
-        return "refused", str(error)
-    except RuntimeError as error:
-        return ("torch" if str(error).startswith("torch:") else "broken"), str(error)
-    except Late:
-        return "late", ""
-    except Exception as error:  # noqa: BLE001
-        return "broken", f"{type(error).__name__}: {error}"
+    wanted = module(*[t.clone() for t in tensors])
+    graph = graph_of(way, module, [t.clone() for t in tensors])
+    found = list(Session(graph, config).run(dict(zip((v.name for v in graph.inputs), feeds, strict=True))).values())
     if len(found) != len(wanted):
         return "wrong", f"{len(found)} results for {len(wanted)}"
     for i, (have, want) in enumerate(zip(found, wanted, strict=True)):
