@@ -12,7 +12,8 @@ class Lookup:
     """Finds the longest of the last ``longest`` to ``shortest`` tokens that stood in the text before, and proposes what
     followed there, the last time.
 
-    Where each n-gram was last is noted as a text grows, so that a step costs microseconds at any length.
+    Where each n-gram was last is noted as a text grows: a step compares the text with what it was, and looks nothing up
+    in it.
     """
 
     def __init__(self, longest: int = 4, shortest: int = 2) -> None:
