@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from MNN.errors import MNNError
+from MNN.errors import MNNError, UnsupportedError
 from MNN.ir.quant import QuantizedArray
-from MNN.llm.engine.loaded import quantize
+from MNN.llm.engine.loaded import at_an_end, quantize
 from MNN.llm.files import open_weights
 from MNN.llm.models.weights import Array
 from MNN.llm.official import calibrated
@@ -128,6 +129,20 @@ def test_short_texts_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
     with pytest.raises(MNNError, match="expected are 512"):
         convert(source, tmp_path / "out", text="")
+    capped = sources.write(tmp_path / "capped", _notes("gemma2"))
+    with pytest.raises(UnsupportedError, match="cap its scores"):  # before the text is looked at
+        convert(capped, tmp_path / "out", text="")
+
+
+@pytest.mark.parametrize("notes", [n for n in RECORDED if n["seed"] == 0], ids=lambda n: n["config"]["model_type"])
+def test_what_keeps_eight_bits(notes: dict[str, Any]) -> None:
+    """Of layers none: tables alone, and what is behind the last layer."""
+    ends = {name for name in notes["shapes"] if at_an_end(name)}
+    inner = {name for name in notes["shapes"] if re.search(r"\.\d+\.", name) and "altup_unembed" not in name}
+    assert not ends & inner
+    assert {
+        name for name, shape in notes["shapes"].items() if len(shape) > 1 and shape[0] == cases.VOCABULARY
+    } <= ends | inner
 
 
 def test_weights_of_the_form_stay() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
@@ -17,8 +18,8 @@ BITS = (4, 8)
 """What weights may be quantised to: with fewer bits, rounding alone leaves nothing of a model."""
 BLOCK = 32
 """Neighbouring weights of a row that share a scale."""
-TABLES = ("embed", "output", "lm_head", "wte.", "wpe.")
-"""Parts of names: what lies at the ends of a network keeps eight bits at least."""
+_ENDS = re.compile(r"embed|lm_head|wte\.|wpe\.|^(?:\w+\.)?output(?:_layer)?\.weight$")
+"""Names of tables, and of layers behind the last one."""
 
 ROUTERS = (".gate.weight", "shared_expert_gate.weight", "router.layer.weight", ".router.weight", "router.proj.weight",
            ".gate.wg.weight")  # fmt: skip
@@ -92,8 +93,12 @@ class LoadedWeights:
         if self._bits is None or data.ndim not in (2, 3) or data.shape[-1] % BLOCK or name.endswith(ROUTERS):
             return data
         data = data.reshape(-1, data.shape[-1])  # of a stack of experts, one above the other
-        at_an_end = any(part in name for part in TABLES) and "self_attn" not in name
-        return quantize(data, max(self._bits, 8) if at_an_end else self._bits)
+        return quantize(data, max(self._bits, 8) if at_an_end(name) else self._bits)
+
+
+def at_an_end(name: str) -> bool:
+    """Whether a weight lies at an end of its network: such keep eight bits at least."""
+    return _ENDS.search(name) is not None
 
 
 def check_bits(bits: int | None) -> None:
@@ -146,4 +151,6 @@ def _nonzero(scale: np.ndarray) -> np.ndarray:
     return np.where(scale > 0, scale, np.float32(1))
 
 
-__all__ = ["BITS", "BLOCK", "LoadedWeights", "Tensor", "check_bits", "quantize", "row_bits_of", "with_rounding"]
+__all__ = [
+    "BITS", "BLOCK", "LoadedWeights", "Tensor", "at_an_end", "check_bits", "quantize", "row_bits_of", "with_rounding",
+]  # fmt: skip

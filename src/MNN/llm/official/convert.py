@@ -13,9 +13,11 @@ import numpy as np
 
 from MNN.errors import MNNError, UnsupportedError
 from MNN.frontends.mnn.write import write_mnn
+from MNN.llm.engine.loaded import LoadedWeights
 from MNN.llm.files import Weights, open_weights, read_config
 from MNN.llm.files.adapters import merged
 from MNN.llm.models.families import build_with, usual
+from MNN.llm.models.weights import Weights as ModelWeights
 from MNN.llm.official.form import CHUNK, Form, FormedWeights, Told, calibrated_weights
 from MNN.llm.official.layers import OfficialLayers, has_windows
 from MNN.llm.text import Tokenizer, load_tokenizer
@@ -73,9 +75,17 @@ def _write(
     known = usual(config)
     windows = has_windows(known.values)
     form = form.for_source(tensors)
-    done = None if text is None else calibrated_weights(config, tensors, form, tokenizer.encode(text), say)
-    net = OfficialLayers(FormedWeights(tensors, form, say, done), known.width, windows, known.family)
-    build_with(config, net)
+
+    def built(weights: ModelWeights) -> OfficialLayers:
+        net = OfficialLayers(weights, known.width, windows, known.family)
+        build_with(config, net)
+        return net
+
+    done = None
+    if text is not None:
+        built(LoadedWeights(tensors))  # which refuses what has no form, before a text is read for minutes
+        done = calibrated_weights(config, tensors, form, tokenizer.encode(text), say)
+    net = built(FormedWeights(tensors, form, say, done))
     say("llm.mnn", 0, 1)
     write_mnn(net.graph, folder / "llm.mnn", external=True)
     foreign = {op.main.type for op in read_net(folder / "llm.mnn").oplists or [] if op.type == "Extra"}

@@ -9,7 +9,7 @@ import numpy as np
 
 from MNN.errors import MNNError
 from MNN.ir.quant import QuantizedArray
-from MNN.llm.engine.loaded import TABLES, LoadedWeights, quantize
+from MNN.llm.engine.loaded import LoadedWeights, at_an_end, quantize
 from MNN.llm.files import Weights
 from MNN.llm.files.tensors import WeightTensor
 from MNN.llm.models.weights import Array
@@ -54,7 +54,7 @@ class Form:
         if self.block is not None:
             return self
         for name in tensors:
-            held = None if _at_an_end(name) or len(tensors[name].shape) != 2 else _row(tensors[name]).quantized()
+            held = None if at_an_end(name) or len(tensors[name].shape) != 2 else _row(tensors[name]).quantized()
             if held is not None and held.bits == self.bits:
                 whole = held.scale.shape[1] == 1
                 block = 0 if whole else held.cols // held.scale.shape[1]
@@ -93,7 +93,7 @@ class FormedWeights:
         self._told("weights", len(self._seen), len(self._tensors))
         if name in self._done:
             return self._done[name]
-        bits = self._form.head_bits if _at_an_end(name) else self._form.bits
+        bits = self._form.head_bits if at_an_end(name) else self._form.bits
         held = self._form.kept(self._tensors[name].quantized(), bits)
         if held is not None:
             return held
@@ -111,10 +111,6 @@ def _row(tensor: WeightTensor) -> WeightTensor:
 
 def _is_block(size: int) -> bool:
     return size >= 16 and not size & (size - 1)
-
-
-def _at_an_end(name: str) -> bool:
-    return any(part in name for part in TABLES) and "self_attn" not in name
 
 
 def _check_finite(tensors: Weights, name: str, data: np.ndarray) -> None:
@@ -136,7 +132,7 @@ def calibrated_weights(
     modules = {
         name.removesuffix(".weight")
         for name in matrices
-        if not _at_an_end(name) and form.kept(_row(tensors[name]).quantized(), form.bits) is None
+        if not at_an_end(name) and form.kept(_row(tensors[name]).quantized(), form.bits) is None
     }
     return calibrated(config, LoadedWeights(tensors), modules, tokens, made, told)
 
