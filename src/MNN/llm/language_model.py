@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,11 +137,13 @@ class LanguageModel:
             raise MNNError(f"max_tokens is {max_tokens}; an answer has one token at least")
         if adapter not in ("", *self.adapters):
             raise MNNError(f"there is no adapter {adapter!r:.60}; the model has {', '.join(self.adapters) or 'none'}")
+        options = SamplingOptions(**{"temperature": 0.0, **_known(sampling)})
+        self.checked(options.logit_bias, "logit_bias: ")
         return {
             "prompt": tokens,
             "adapter": adapter,
             "tokenizer": self.tokenizer,
-            "options": SamplingOptions(**{"temperature": 0.0, **_known(sampling)}),
+            "options": options,
             "most": room if max_tokens is None else min(max_tokens, room),
             "stop": [stop] if isinstance(stop, str) else list(stop),
             "logprobs": logprobs,
@@ -255,12 +257,12 @@ class LanguageModel:
             return self.prompt(given, tools, **values)  # type: ignore[arg-type]
         return self.checked(given)
 
-    def checked(self, tokens: Sequence[Any]) -> list[int]:
-        """Tokens that the model's table has."""
+    def checked(self, tokens: Iterable[Any], where: str = "") -> list[int]:
+        """Tokens that the model's table has. Raises :class:`MNNError` for others, which says ``where`` they are."""
         most = int(self.config.get("vocab_size", 0) or 0)  # type: ignore[call-overload]
         for token in tokens:
             if not isinstance(token, (int, np.integer)) or token < 0 or (most and token >= most):
-                raise MNNError(f"{token!r:.60} is no token; tokens are numbers from 0 to {most - 1}")
+                raise MNNError(f"{where}{token!r:.60} is no token; tokens are numbers from 0 to {most - 1}")
         return [int(token) for token in tokens]
 
     def __repr__(self) -> str:

@@ -167,6 +167,8 @@ def test_a_million_tokens(running: Running) -> None:
     assert client.completions.create(model=NAME, prompt=[1, 2, 3], max_tokens=2).choices
     with pytest.raises(openai.BadRequestError, match="is no token"):
         client.completions.create(model=NAME, prompt=[1, 10**6], max_tokens=2)
+    with pytest.raises(openai.BadRequestError, match="logit_bias: 1000000 is no token; tokens are numbers from 0 to"):
+        client.completions.create(model=NAME, prompt=[1, 2], max_tokens=2, logit_bias={"1000000": 5})
 
 
 def test_32_connections_of_which_some_leave(running: Running) -> None:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from MNN.errors import MNNError
 
 ORDER = ("temperature", "top_k", "tail_free", "typical", "top_p", "min_p")
@@ -65,8 +67,11 @@ class SamplingOptions:
         unknown = sorted(set(self.order) - set(ORDER))
         if unknown or len(set(self.order)) != len(self.order):
             raise MNNError(f"order is {list(self.order)}; different ones of {', '.join(ORDER)} are expected")
-        if not all(isinstance(b, int | float) and not math.isnan(b) for b in self.logit_bias.values()):
-            raise MNNError("logit_bias has a value that is no number")
+        if not isinstance(self.logit_bias, Mapping):
+            raise MNNError(f"logit_bias is {self.logit_bias!r:.60}; numbers by the ids of tokens are expected")
+        for token, amount in self.logit_bias.items():
+            if not isinstance(token, int | np.integer) or not isinstance(amount, int | float) or math.isnan(amount):
+                raise MNNError(f"logit_bias has {token!r:.60}: {amount!r:.60}; a token's id and a number are expected")
 
     @property
     def greedy(self) -> bool:
