@@ -74,6 +74,23 @@ def test_one_error_or_a_model(notes: dict[str, Any]) -> None:
             assert len(str(error)) < 2000  # noqa: PT017 - not every change is an error
 
 
+LISTED = [n for n in ALL if n["seed"] == 0 and any(isinstance(value, list) for value in n["config"].values())]
+
+
+@pytest.mark.parametrize("notes", LISTED, ids=lambda n: n["config"]["model_type"])
+def test_lists_that_are_none(notes: dict[str, Any]) -> None:
+    """Text in place of a list, a list of other things, and one that is too short."""
+    weights = Loaded(cases.weights(notes["shapes"], 0))
+    made, refused = build_encoder if notes.get("encoder") else build, 0
+    for name in [name for name, value in notes["config"].items() if isinstance(value, list)]:
+        for value in ("x", [{}] * 9, notes["config"][name][:1]):
+            try:
+                made(notes["config"] | {name: value}, weights)
+            except MNNError:
+                refused += 1
+    assert refused
+
+
 def test_what_does_not_fit_is_named() -> None:
     notes = next(n for n in ALL if n["config"]["model_type"] == "qwen2" and n["seed"] == 0)
     weights, at = cases.weights(notes["shapes"], 0), "model.layers.0.self_attn"

@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from MNN.errors import FormatError
 from MNN.llm.files import read_config
 from MNN.llm.files.defaults import DEFAULTS, completed
 from MNN.llm.models.config import Config
 from MNN.llm.models.families import families, usual
+from MNN.llm.models.mamba import Mamba
 
 
 def test_gemma3_tells_little(tmp_path: Path) -> None:
@@ -38,6 +41,15 @@ def test_what_is_said_stays() -> None:
     assert completed({"model_type": "mixtral"})["rope_theta"] == 1e6
     assert completed({"model_type": "gemma2", "hidden_act": "relu"}).get("hidden_activation") is None
     assert completed({"model_type": "nothing known"}) == {"model_type": "nothing known"}
+
+
+def test_numbers_that_json_lacks() -> None:
+    """As transformers 5 writes them: the other bound of the steps of time holds, too."""
+    told = {"model_type": "bamba", "num_hidden_layers": 1, "hidden_size": 8, "mamba_n_heads": 2, "mamba_d_state": 4}
+    form = Mamba.of(Config({**told, "time_step_limit": [0.5, {"__float__": "Infinity"}]}))
+    assert (form.low, form.high) == (0.5, np.inf)
+    with pytest.raises(FormatError, match=r"time_step_limit of the model's configuration is .* two numbers"):
+        Mamba.of(Config({**told, "time_step_limit": [0.5, "Infinity"]}))
 
 
 def test_only_families_that_are_there() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from math import inf, nan
+from typing import Any
 
 from MNN.errors import FormatError
 from MNN.llm.models.layers import Heads
 from MNN.llm.models.rotary import Rotary, rotary
-from MNN.llm.models.weights import LARGEST, as_number, required
+from MNN.llm.models.weights import LARGEST, as_list, as_number, required
+
+_LACKING = {"Infinity": inf, "-Infinity": -inf, "NaN": nan}
 
 
 class Config:
@@ -15,7 +19,8 @@ class Config:
 
     def __init__(self, values: Mapping[str, object]) -> None:
         inner = values.get("text_config")
-        self.values: Mapping[str, object] = {**values, **inner} if isinstance(inner, Mapping) else values
+        told = {**values, **inner} if isinstance(inner, Mapping) else values
+        self.values: Mapping[str, object] = {key: _decoded(value) for key, value in told.items()}
         self.layers = required(self.values, "num_hidden_layers")
         self.width = required(self.values, "hidden_size")
 
@@ -59,6 +64,16 @@ class Config:
             raise FormatError(f"the model's configuration has {key} = {found:g}; expected is a number above 0")
         return found
 
+    def listed(self, key: str) -> list[Any] | None:
+        """A list; None where it is missing. Raises :class:`FormatError` for what is none."""
+        return as_list(self.values.get(key), key)
+
+    def each(self, key: str) -> list[Any] | None:
+        """A list of what the layers have, one by one; None where it is missing. Raises :class:`FormatError` for what is
+        none, or too short."""
+        found = as_list(self.values.get(key), key, self.layers)
+        return None if found is None else found[: self.layers]
+
     def heads(self, window: int = 0, scale: float = 0.0, softcap: float = 0.0) -> Heads:
         """The heads of attention, by the usual names. Raises :class:`FormatError` where they do not fit."""
         count = self.count("num_attention_heads")
@@ -76,12 +91,12 @@ class Config:
     def windows(self, otherwise: Callable[[int], bool]) -> list[int]:
         """The window of every layer, 0 where there is none: as ``layer_types`` says, else where ``otherwise`` is true
         of the layer's number."""
-        kinds = self.values.get("layer_types")
-        if isinstance(kinds, Sequence) and not isinstance(kinds, str) and len(kinds) >= self.layers:
-            local = [kind == "sliding_attention" for kind in kinds]
-        else:
+        kinds = self.each("layer_types")
+        if kinds is None:
             local = [otherwise(i) for i in range(self.layers)]
-        return [self.window if local[i] else 0 for i in range(self.layers)]
+        else:
+            local = [kind == "sliding_attention" for kind in kinds]
+        return [self.window if near else 0 for near in local]
 
     def local(self, size: int) -> Rotary:
         """Positions in layers with a window, where these have a base of their own."""
@@ -97,6 +112,18 @@ class Config:
                 share = float(found)
                 break
         return rotary(self.values, int(size * share), kind, theta)
+
+
+def _decoded(value: object) -> object:
+    """Numbers that JSON lacks, in the way that transformers 5 writes them: ``{"__float__": "Infinity"}``."""
+    if isinstance(value, list):
+        return [_decoded(inner) for inner in value]
+    if not isinstance(value, Mapping):
+        return value
+    told = value.get("__float__") if len(value) == 1 else None
+    if isinstance(told, str) and told in _LACKING:
+        return _LACKING[told]
+    return {key: _decoded(inner) for key, inner in value.items()}
 
 
 __all__ = ["Config"]

@@ -3,7 +3,6 @@ a state that decays by what a token says."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -40,10 +39,12 @@ class Mamba:
         heads, told = config.count("mamba_n_heads"), config.get("mamba_d_head")
         inner = int(config.number("mamba_d_ssm", 0)) or int(config.number("mamba_expand", 2) * config.width)
         size = told if isinstance(told, int) else inner // heads
-        groups, limit = int(config.number("mamba_n_groups", 1)), config.get("time_step_limit")
-        low, high = (0.0, inf)
-        if isinstance(limit, Sequence) and len(limit) == 2 and all(isinstance(n, (int, float)) for n in limit):
-            low, high = map(float, limit)
+        groups, limit = int(config.number("mamba_n_groups", 1)), config.listed("time_step_limit") or [0.0, inf]
+        if len(limit) != 2 or not all(isinstance(n, (int, float)) for n in limit):
+            raise FormatError(
+                f"time_step_limit of the model's configuration is {limit!r:.60}; expected are two numbers"
+            )
+        low, high = map(float, limit)
         state = config.count("mamba_d_state")
         return cls(heads, size, groups, state, config.epsilon, low, high, first, False, config.activation).checked()
 

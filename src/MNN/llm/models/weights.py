@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -128,7 +128,19 @@ def as_number(found: object, key: str, default: float) -> float:
     return float(found)
 
 
+def as_list(found: object, key: str, least: int = 0) -> list[Any] | None:
+    """A list of a configuration; None where it is missing. Raises :class:`FormatError` for what is none, and for one of
+    fewer than ``least`` entries."""
+    if found is None:
+        return None
+    if not isinstance(found, (list, tuple)):
+        raise FormatError(f"the model's configuration has {key} = {found!r:.60}; expected is a list")
+    if len(found) < least:
+        raise FormatError(f"{key} of the model's configuration has {len(found)} entries; expected are {least}")
+    return list(found)
+
+
 __all__ = [
-    "LARGEST", "Array", "Unprefixed", "Weights", "alike", "as_number", "joined", "laid_apart", "ordered", "required",
-    "stacked",
+    "LARGEST", "Array", "Unprefixed", "Weights", "alike", "as_list", "as_number", "joined", "laid_apart", "ordered",
+    "required", "stacked",
 ]  # fmt: skip

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from MNN.ir.graph import Graph
 from MNN.llm.models.config import Config
 from MNN.llm.models.encoders.blocks import attend, near, prefix
@@ -37,8 +35,8 @@ def modernbert(config: Config, net: Layers) -> Graph:
 
 def _kinds(config: Config) -> list[str]:
     """Of every layer, whether it sees all."""
-    told = config.get("layer_types")
-    if isinstance(told, Sequence) and not isinstance(told, str) and len(told) == config.layers:
+    told = config.each("layer_types")
+    if told is not None:
         return [_LOCAL if kind == _LOCAL else _FULL for kind in told]
     every = max(int(config.number("global_attn_every_n_layers", 3)), 1)
     return [_LOCAL if i % every else _FULL for i in range(config.layers)]

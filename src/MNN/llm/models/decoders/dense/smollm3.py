@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from MNN.ir.graph import Graph
@@ -15,10 +14,9 @@ from MNN.llm.models.layers import Layers
 @family("smollm3")
 def smollm3(config: Config, net: Layers) -> Graph:
     heads = config.heads()
-    period = int(config.number("no_rope_layer_interval", 4))
-    given = config.get("no_rope_layers")  # 1 where there are positions
-    told = isinstance(given, Sequence) and len(given) >= config.layers
-    placed = [bool(given[i]) if told else (i + 1) % period != 0 for i in range(config.layers)]  # type: ignore[index]
+    period = max(int(config.number("no_rope_layer_interval", 4)), 1)
+    told = config.each("no_rope_layers")  # 1 where there are positions
+    placed = [(i + 1) % period != 0 for i in range(config.layers)] if told is None else [bool(one) for one in told]
     local = config.flag("use_sliding_window")
     windows = config.windows(lambda i: placed[i]) if local else [0] * config.layers
     angles = net.angles(config.rotary(heads.size, theta=2e6))

@@ -16,9 +16,9 @@ from MNN.llm.models.recurrent import CONVOLUTION, MATRIX
 
 def _recurrent(config: Config) -> list[bool]:
     """Which layers are no attention: as the first configurations say, by the numbers of the others."""
-    told = config.get("attn_layer_indices")
+    told = config.listed("attn_layer_indices") or ()
     if config.get("layer_types") is None and config.get("layers_block_type") is None:
-        return [not (isinstance(told, Sequence) and i in told) for i in range(config.layers)]
+        return [i not in told for i in range(config.layers)]
     return recurrent_layers(config)
 
 

@@ -22,7 +22,7 @@ _KINDS = {"mamba": True, "linear_attention": True, "attention": False, "full_att
 def recurrent_layers(config: Config) -> list[bool]:
     """Which layers are no attention. Raises :class:`FormatError` for other kinds."""
     kinds = config.get("layer_types") or config.get("layers_block_type") or ["mamba"] * config.layers
-    if not isinstance(kinds, Sequence) or len(kinds) < config.layers or any(kind not in _KINDS for kind in kinds):
+    if not isinstance(kinds, Sequence) or len(kinds) < config.layers or any(kind not in list(_KINDS) for kind in kinds):
         raise FormatError(f"layer_types is {kinds!r:.80}; expected are {config.layers} of {', '.join(_KINDS)}")
     return [_KINDS[kind] for kind in kinds[: config.layers]]
 

@@ -24,9 +24,9 @@ def _every(config: Config, kind: str, period: int, offset: int) -> list[bool]:
 
 def _attention(config: Config) -> list[bool]:
     """Which layers are of attention, where they are not listed."""
-    told = config.get("layers_block_type")
-    if isinstance(told, Sequence) and len(told) >= config.layers:
-        return [kind == "attention" for kind in told[: config.layers]]
+    told = config.each("layers_block_type")
+    if told is not None:
+        return [kind == "attention" for kind in told]
     return _every(config, "attn_layer", 8, 4)
 
 

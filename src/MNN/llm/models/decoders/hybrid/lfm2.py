@@ -14,6 +14,7 @@ from MNN.llm.models.experts import Experts, Routing, mixture
 from MNN.llm.models.families import KEYS, family, keeps, translates
 from MNN.llm.models.layers import Layers
 from MNN.llm.models.recurrent import CONVOLUTION, convolved
+from MNN.llm.models.weights import as_list
 
 _NORMS, _PARTS = ("q_layernorm", "k_layernorm"), ("w1", "w3", "w2")
 
@@ -23,9 +24,9 @@ _NORMS, _PARTS = ("q_layernorm", "k_layernorm"), ("w1", "w3", "w2")
 def _usual(config: Mapping[str, object]) -> Mapping[str, object]:
     """The first configurations list the layers of attention in place of the kinds of all."""
     found, layers = dict(config), config.get("num_hidden_layers")
-    listed = config.get("full_attn_idxs")
+    listed = as_list(config.get("full_attn_idxs"), "full_attn_idxs")
     if config.get("layer_types") is None and isinstance(layers, int):
-        among = listed if isinstance(listed, Sequence) else range(layers)
+        among = range(layers) if listed is None else listed
         found["layer_types"] = ["full_attention" if i in among else "conv" for i in range(layers)]
     return found | {"rms_norm_eps": config.get("norm_eps", 1e-5)}
 

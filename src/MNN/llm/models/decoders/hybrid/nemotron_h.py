@@ -45,7 +45,7 @@ def _usual(values: Mapping[str, object]) -> Mapping[str, object]:
 def _kinds(config: Config) -> list[int]:
     told = config.get("layer_kinds")
     known = _LETTERS if isinstance(told, str) else _WORDS
-    if not isinstance(told, Sequence) or any(kind not in known for kind in told):
+    if not isinstance(told, Sequence) or any(kind not in list(known) for kind in told):
         raise FormatError(f"the kinds of layers are {told!r:.80}; expected are some of {', '.join(known)}")
     return [known[kind] for kind in told]
 

@@ -5,7 +5,7 @@ MiniCPM's factors (arXiv:2404.06395)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import sqrt
 
 from MNN.errors import FormatError, UnsupportedError
@@ -60,8 +60,8 @@ def deepseek(config: Config, net: Layers) -> Graph:
 
 def _mixed(config: Config) -> list[bool]:
     """Which layers have experts."""
-    told = config.get("mlp_layer_types")
-    if isinstance(told, Sequence) and len(told) >= config.layers:
+    told = config.each("mlp_layer_types")
+    if told is not None:
         return [kind == "sparse" for kind in told]
     if config.family in ("youtu", "minicpm3"):
         return [False] * config.layers

@@ -3,7 +3,6 @@ score by themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from MNN.ir.graph import Graph
@@ -16,10 +15,10 @@ from MNN.llm.models.layers import Layers
 
 @family("exaone_moe")
 def exaone_moe(config: Config, net: Layers) -> Graph:
-    heads, told = config.heads(), config.get("mlp_layer_types")
+    heads, told = config.heads(), config.each("mlp_layer_types")
     first = int(config.number("first_k_dense_replace", 1))
     mixed = [i >= first for i in range(config.layers)]
-    if isinstance(told, Sequence) and len(told) >= config.layers:
+    if told is not None:
         mixed = [kind == "sparse" for kind in told]
     windows = config.windows(lambda i: (i + 1) % 4 != 0 and i + 1 < config.layers)
     angles, norms = net.angles(config.rotary(heads.size)), (config.epsilon, 0.0)

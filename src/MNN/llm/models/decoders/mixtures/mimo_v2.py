@@ -3,7 +3,7 @@ there, and in each head a score that takes its part of the softmax (a sink); val
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from MNN.errors import FormatError
@@ -37,9 +37,8 @@ def _usual(values: Mapping[str, object]) -> Mapping[str, object]:
 def mimo_v2_flash(config: Config, net: Layers) -> Graph:
     heads, value = config.heads(), config.count("v_head_dim")
     windows = config.windows(lambda i: i > 0 and (i + 1) % 6 > 0)
-    told = config.get("mlp_layer_types")
-    listed = isinstance(told, Sequence) and len(told) >= config.layers
-    mixed = [told[i] == "sparse" if listed else i > 0 for i in range(config.layers)]  # type: ignore[index]
+    told = config.each("mlp_layer_types")
+    mixed = [i > 0 for i in range(config.layers)] if told is None else [kind == "sparse" for kind in told]
     angles = {kind: net.angles(rotary(config.values, _turned(config, kind, heads.size), kind)) for kind in _ROPE}
     x = net.embed("model.embed_tokens.weight")
     for i, window in enumerate(windows):

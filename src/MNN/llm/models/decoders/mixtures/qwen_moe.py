@@ -3,7 +3,6 @@ and its like (``qwen3_moe``, arXiv:2505.09388)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from MNN.ir.graph import Graph, Value
@@ -35,9 +34,9 @@ def qwen_moe(config: Config, net: Layers) -> Graph:
 
 def feed_forward(config: Config, net: Layers, y: Value, at: str, layer: int, routing: Routing) -> Value:
     """What stands behind attention in a layer: experts, or none in some."""
-    dense = config.get("mlp_only_layers")
+    dense = config.listed("mlp_only_layers") or ()
     step = max(int(config.number("decoder_sparse_step", 1)), 1)
-    if (layer + 1) % step or (isinstance(dense, Sequence) and layer in dense):
+    if (layer + 1) % step or layer in dense:
         return net.gated(y, f"{at}.gate_proj", f"{at}.up_proj", f"{at}.down_proj", config.activation)
     whole = f"{at}.experts.gate_up_proj"
     names = Experts(f"{at}.experts.down_proj", both=whole) if whole in net.weights else usual(f"{at}.experts")
