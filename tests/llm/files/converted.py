@@ -24,6 +24,11 @@ CASES: dict[str, dict[str, Any]] = {
     "deepseek_v3": {}, "qwen3_next": {"norm_topk_prob": True}, "exaone_moe": {"rope_parameters": PLAIN},
     "falcon_h1": {"rope_parameters": PLAIN, "mamba_norm_before_gate": False}, "phimoe": {"router_jitter_noise": 0.01},
     "gpt_bigcode": {"activation_function": "gelu_pytorch_tanh"}, "falcon": {"rope_parameters": PLAIN},
+    "llama4_text": {"no_rope_layers": [1, 1, 1], "rope_parameters": PLAIN}, "bailing_moe": {},
+    "minimax": {f"{kind}_{name}_factor": number for kind in ("full_attn", "linear_attn", "mlp")
+                for name, number in (("alpha", 1.5), ("beta", 1.0))},
+    "mimo_v2_flash": {"routed_scaling_factor": 1.0, "attention_value_scale": 0.75},
+    "minicpm3": {"scale_emb": 12, "scale_depth": 1.4, "dim_model_base": 256, "rope_parameters": PLAIN},
 }  # fmt: skip
 """Families whose first recorded model is written (of Falcon the second one), with what files cannot say of it."""
 SECOND = ("falcon",)
@@ -35,6 +40,7 @@ _OTHERS = {
     "block_sparse_moe.output_linear": "ffn_down_exps", "feed_forward.gate_proj": "ffn_gate", "feed_forward.up_proj":
     "ffn_up", "feed_forward.down_proj": "ffn_down", "pre_ff_layernorm": "ffn_norm", "ln_mlp": "attn_norm",
     ".experts.gate_up_proj": "ffn_gate_up_exps.weight", ".experts.down_proj": "ffn_down_exps.weight",
+    "self_attn.out_proj": "attn_output", "gate.expert_bias": "exp_probs_b.bias",
     "router.scale": "ffn_gate_inp.scale", "router.per_expert_scale": "ffn_down_exps.scale",
 }  # fmt: skip
 """What this engine's names for an architecture do not have, or not so."""
@@ -86,7 +92,11 @@ def _parts(told: dict[str, Any], name: str, array: np.ndarray, names: Mapping[st
             yield f"{block}{own if mixed else own.removesuffix('_shexp')}.weight", part
     elif module.endswith("shared_mlp.output_linear"):
         yield f"{block}ffn_down{'_shexp' if told['num_local_experts'] else ''}.weight", array
-    elif module.endswith("kv_b_proj"):
+    elif family == "llama4_text" and module.endswith(".experts"):
+        parts = ("gate", "up") if kind == "gate_up_proj" else ("down",)
+        for own, part in zip(parts, np.split(array, len(parts), axis=2), strict=True):
+            yield f"{block}ffn_{own}_exps.weight", part.swapaxes(1, 2)
+    elif module.endswith("kv_b_proj") and family != "minicpm3":
         heads, still = told["num_attention_heads"], told["qk_nope_head_dim"]
         both = array.reshape(heads, -1, array.shape[1])
         yield f"{block}attn_k_b.weight", both[:, :still].swapaxes(1, 2)
@@ -115,7 +125,7 @@ def _called(family: str, name: str, names: Mapping[str, str], block: str, number
     if other:
         found = (f"blk.{LAYER}." if number else "") + other + ("" if "." in other else f".{kind}")
     elif place in names:  # a parameter
-        found = names[place] + ".weight" * place.endswith(("layer_scalar", "output_scale"))
+        found = names[place] + ".weight" * place.endswith(("layer_scalar", "output_scale", "sink_bias"))
     else:
         found = f"{names[module]}.{kind}"
     if family == "falcon_h1" and "pre_ff_layernorm" in name:
@@ -137,7 +147,7 @@ def _turned(told: dict[str, Any], module: str, kind: str, name: str, array: np.n
         array = array.reshape(told.get("n_groups") or told["mamba_n_groups"], -1)
     if family == "falcon_h1":
         return _scaled(told, module, array) if kind == "weight" else array
-    if module.endswith("query_key_value"):
+    if module.endswith("query_key_value") and family == "falcon":
         groups = told["num_kv_heads"]
         each = array.reshape(groups, told["num_attention_heads"] // groups + 2, -1, array.shape[1])
         parts = each[:, :-2], each[:, -2], each[:, -1]

@@ -30,7 +30,8 @@ CLASSES = {
     "granitemoehybrid": "GraniteMoeHybrid", "bamba": "Bamba", "nemotron_h": "NemotronH", "gemma3n_text": "Gemma3n",
     "gemma4_text": "Gemma4", "qwen3_5_text": "Qwen3_5", "qwen3_5_moe_text": "Qwen3_5Moe", "deepseek_v3": "DeepseekV3",
     "qwen3_next": "Qwen3Next", "exaone_moe": "ExaoneMoE", "falcon_h1": "FalconH1", "phimoe": "PhiMoE",
-    "gpt_bigcode": "GPTBigCode", "falcon": "Falcon",
+    "gpt_bigcode": "GPTBigCode", "falcon": "Falcon", "llama4_text": "Llama4", "minimax": "MiniMaxText01",
+    "mimo_v2_flash": "MiMoV2Flash", "bailing_moe": "BailingMoeV2", "minicpm3": "MiniCPM3",
 }  # fmt: skip
 
 
@@ -44,6 +45,17 @@ def told_to_converter(config: dict[str, Any]) -> dict[str, Any]:
         "falcon_h1": {"head_dim": size}, "bamba": {"attn_rotary_emb": size // 2},
         "phimoe": {"rope_parameters": {"original_max_position_embeddings": 4096} | (config["rope_parameters"] or {})},
     } if family in ("falcon_h1", "bamba", "phimoe") else {}  # fmt: skip
+    if family == "minimax":
+        found["rotary_dim"] = config["head_dim"]
+        for kind in ("full_attention", "linear_attention", "mlp"):
+            for name in ("alpha", "beta"):
+                found[f"layernorm_{kind}_{name}"] = config[f"{kind.replace('attention', 'attn')}_{name}_factor"]
+    if family == "mimo_v2_flash":
+        found["hybrid_layer_pattern"] = [int(kind == "sliding_attention") for kind in config["layer_types"]]
+        found |= {f"swa_{name}": config[name] for name in ("head_dim", "num_attention_heads", "v_head_dim")}
+        found |= {"swa_num_key_value_heads": 2 * config["num_key_value_heads"], "topk_method": "noaux_tc"}
+        found["layernorm_epsilon"] = config["rms_norm_eps"]
+        found["rope_parameters"] = {**config["rope_parameters"], "partial_rotary_factor": 0.5}
     return found | more.get(family, {})
 
 
@@ -64,6 +76,7 @@ def convert(notes: dict[str, Any], folder: Path) -> Path:
     kind = conversion.get_model_class(config["architectures"][0])
     kind.set_vocab = lambda self: self.gguf_writer.add_token_list([f"t{i}" for i in range(count)])
     kind.no_mtp = True
+    kind._get_suppress_tokens = lambda self: None  # which asks for a tokenizer
     with torch.inference_mode():
         kind(folder, gguf.LlamaFileType.ALL_F32, folder / "model.gguf").write()
     return folder / "model.gguf"

@@ -89,11 +89,23 @@ def mixed(
 ) -> Value:  # fmt: skip
     """What the chosen ones of ``count`` experts make of ``x``, by their weights ``[batch, sequence, most]``."""
     rows = net.op("Unsqueeze", x, squeezeDims=[2])  # the same row for every expert
-    number = range(count)
+    joint, down = matrices(net, experts, count)
+    return weighted(net, taken(net, rows, index, count, joint, down, activation), weights)
+
+
+def matrices(net: Layers, experts: Experts, count: int) -> tuple[list[Array], list[Array]]:
+    """Gates of experts and what they let through, by turns or one above the other, and what is behind."""
     names = [experts.both] if experts.both else [experts.gate, experts.up]
-    each = number if "{}" in experts.down else range(1)  # or all of them in one tensor
+    each = range(count) if "{}" in experts.down else range(1)  # or all of them in one tensor
     joint = [net.weights[name.format(i)] for i in each for name in names]
-    down = [net.weights[experts.down.format(i)] for i in each]
+    return joint, [net.weights[experts.down.format(i)] for i in each]
+
+
+def taken(
+    net: Layers, rows: Value, index: Value, count: int, joint: list[Array], down: list[Array], activation: str
+) -> Value:
+    """What those of ``count`` gated experts that ``index`` names make of ``rows``, each by itself: shapes as in
+    :func:`routed`, matrices as :func:`matrices` gives them."""
     if alike(joint):
         both = routed(net, rows, index, joint, count)
         inner = _height(joint) // count // 2
@@ -101,7 +113,7 @@ def mixed(
     else:  # gates are stored in another way than what they let through
         left, right = (routed(net, rows, index, joint[i::2], count) for i in range(2))
         hidden = net.multiply(net.activation(activation, left), right)
-    return weighted(net, routed(net, hidden, index, down, count), weights)
+    return routed(net, hidden, index, down, count)
 
 
 def weighted(net: Layers, each: Value, weights: Value) -> Value:
@@ -159,4 +171,7 @@ def _height(matrices: list[Array]) -> int:
     return sum(int(np.prod(m.shape[:-1])) for m in matrices)
 
 
-__all__ = ["Experts", "Routing", "choose", "largest", "mixed", "mixture", "number_of", "routed", "usual", "weighted"]
+__all__ = [
+    "Experts", "Routing", "choose", "largest", "matrices", "mixed", "mixture", "number_of", "routed", "taken", "usual",
+    "weighted",
+]  # fmt: skip

@@ -6,6 +6,7 @@ Facts: ``gguf-py/gguf/tensor_mapping.py`` and ``conversion/`` of llama.cpp, and 
 from __future__ import annotations
 
 from MNN.llm.files.gguf.gemma import GEMMA
+from MNN.llm.files.gguf.mixtures import LATENT, MIXTURES
 from MNN.llm.files.gguf.naming import EXPERTS, MIXTRAL, SHARED, SILU, SQUARED, Architecture, apart
 from MNN.llm.files.gguf.recurrent import GRANITE_EXPERTS, RECURRENT
 
@@ -156,6 +157,7 @@ _APERTUS = {"attn_norm": "attention_layernorm", "ffn_norm": "feedforward_layerno
 ARCHITECTURES = {
     **GEMMA,
     **RECURRENT,
+    **MIXTURES,
     "llama": Architecture("llama", "LlamaForCausalLM", interleaved=True, config=SILU),
     "mixtral": Architecture("mixtral", "MixtralForCausalLM", MIXTRAL, interleaved=True, config=SILU),
     "mistral3": Architecture("ministral3", "Ministral3ForCausalLM", interleaved=True, config=SILU),
@@ -209,12 +211,7 @@ ARCHITECTURES = {
         "DeepseekV2ForCausalLM",
         {
             **EXPERTS,
-            "attn_q_a": "self_attn.q_a_proj",
-            "attn_q_a_norm": "self_attn.q_a_layernorm",
-            "attn_q_b": "self_attn.q_b_proj",
-            "attn_kv_a_mqa": "self_attn.kv_a_proj_with_mqa",
-            "attn_kv_a_norm": "self_attn.kv_a_layernorm",
-            "attn_kv_b": "self_attn.kv_b_proj",
+            **LATENT,
             "attn_k_b": "self_attn.k_b",
             "attn_v_b": "self_attn.v_b",
             "ffn_gate_shexp": "mlp.shared_experts.gate_proj",

@@ -47,8 +47,8 @@ _NUMBERS: dict[str, tuple[str, type]] = {
 
 _LAYERWISE = ("num_key_value_heads",)
 """What files may have for each layer."""
-_LOCAL = ("mixtral", "gpt_oss", "phimoe", "granitemoeshared", "granitemoehybrid")
-_ROUTED = ("deepseek_v2", "nemotron_h")
+_LOCAL = ("mixtral", "gpt_oss", "phimoe", "granitemoeshared", "granitemoehybrid", "llama4_text", "minimax")
+_ROUTED = ("deepseek_v2", "nemotron_h", "mimo_v2_flash")
 _EXPERTS = dict.fromkeys(_LOCAL, "num_local_experts") | dict.fromkeys(_ROUTED, "n_routed_experts")
 _SCALED = ("none", "linear", "yarn", "longrope")
 _TOKENS = {"bos": "bos_token_id", "eos": "eos_token_id", "padding": "pad_token_id"}
@@ -76,7 +76,7 @@ def config_of(file: GGUF) -> dict[str, Any]:
         "architectures": [architecture.class_name],
         **architecture.config,
     }
-    differ = architecture.model_type in LAYERWISE
+    differ = architecture.model_type in (*LAYERWISE, "mimo_v2_flash")
     for key, (ours, kind) in _NUMBERS.items():
         value = _by_layer(file, f"{name}.{key}", differ) if ours in _LAYERWISE else file.get(f"{name}.{key}", kind)
         if value is not None:
@@ -146,7 +146,7 @@ def _head_sizes(file: GGUF, name: str, config: dict[str, Any]) -> None:
     plain = config["hidden_size"] // config["num_attention_heads"]
     head = file.get(f"{name}.attention.key_length", int, plain)
     rotated = file.get(f"{name}.rope.dimension_count", int, head)
-    if config["model_type"] == "deepseek_v2":
+    if config["model_type"] in ("deepseek_v2", "minicpm3"):
         value = file.get(f"{name}.attention.value_length", int, head)
         head = file.get(f"{name}.attention.key_length_mla", int, head)
         value = file.get(f"{name}.attention.value_length_mla", int, value)

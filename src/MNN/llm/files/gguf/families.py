@@ -8,6 +8,7 @@ import numpy as np
 
 from MNN.errors import FormatError, UnsupportedError
 from MNN.llm.files.gguf.gemma import OWN_GEMMA
+from MNN.llm.files.gguf.mixtures import OWN_MIXTURES
 from MNN.llm.files.gguf.reader import GGUF
 from MNN.llm.files.gguf.recurrent import OWN_RECURRENT, scales
 
@@ -161,6 +162,7 @@ def _bigcode(file: GGUF, config: dict[str, Any]) -> None:
 OWN = {
     **OWN_GEMMA,
     **OWN_RECURRENT,
+    **OWN_MIXTURES,
     "granite": scales,
     "granitemoeshared": scales,
     "phimoe": _phi3,

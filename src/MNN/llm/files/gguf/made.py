@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import FormatError
+from MNN.llm.files.gguf.mixtures import outputs_apart
 from MNN.llm.files.gguf.reader import GGUF
 from MNN.llm.files.tensors import Array, PlainTensor, Rows, WeightTensor
 
@@ -54,6 +55,8 @@ def completed(tensors: dict[str, WeightTensor], file: GGUF, config: dict[str, An
     kind, layers = config["model_type"], config["num_hidden_layers"]
     if kind == "apertus":
         return tensors | _activations(file, layers)
+    if kind == "minimax":
+        return outputs_apart(tensors, layers)
     if kind == "deepseek_v2":
         for i in range(layers):
             at = f"model.layers.{i}.self_attn"

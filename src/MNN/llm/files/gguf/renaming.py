@@ -22,12 +22,12 @@ _NOT_WEIGHTS = {"rope_freqs", "rope_factors_long", "rope_factors_short", "attn_r
 
 _LAYER, _GUESSING = (
     re.compile(r"blk\.(\d{1,6})\."),
-    ("glm4_moe", "exaone_moe", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"),
+    ("glm4_moe", "exaone_moe", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "mimo_v2_flash", "bailing_moe"),
 )
 """Families whose last layers guess tokens beyond the next one; they are not read."""
-_PARAMETERS = ("e_score_correction", "feed_forward.expert", "mixer.dt", "mamba.dt", "linear_attn.dt")
+_PARAMETERS = ("e_score_correction", "feed_forward.expert", "gate.expert", "mixer.dt", "mamba.dt", "linear_attn.dt")
 """What is no module in Hugging Face's checkpoints, but a parameter whose name ends in ``_bias``."""
-_BARE = ("layer_scalar", "altup.correct_output_scale", "router.scale", "router.per_expert_scale")
+_BARE = ("attention_sink_bias", "layer_scalar", "altup.correct_output_scale", "router.scale", "router.per_expert_scale")
 """Parameters behind whose names nothing stands."""
 _HEADS = ("num_heads", "mamba_n_heads", "linear_num_value_heads", "mamba_num_heads")
 """Configurations of models whose rates are of heads."""

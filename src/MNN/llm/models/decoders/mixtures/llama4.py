@@ -6,7 +6,7 @@ the same as seeing all."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from MNN.ir.graph import Graph, Value
 from MNN.llm.files.quantised.mxfp4 import TURNED
 from MNN.llm.models.blocks import apart, head
 from MNN.llm.models.config import Config
-from MNN.llm.models.experts import Routing, largest, routed
+from MNN.llm.models.experts import Routing, largest, matrices, taken, usual
 from MNN.llm.models.families import family, translates
 from MNN.llm.models.layers import Angles, Heads, Layers
 from MNN.llm.models.weights import Array
@@ -52,12 +52,11 @@ def llama4(config: Config, net: Layers) -> Graph:
 
 def _listed(config: Config) -> tuple[list[bool], list[bool]]:
     """Which layers know positions, and which have experts."""
-    told, every = config.get("no_rope_layers"), max(int(config.number("no_rope_layer_interval", 4)), 1)
+    told, every = config.each("no_rope_layers"), max(int(config.number("no_rope_layer_interval", 4)), 1)
+    step, among = max(int(config.number("interleave_moe_layer_step", 1)), 1), config.listed("moe_layers")
     layers = range(config.layers)
-    listed = isinstance(told, Sequence) and len(told) >= config.layers
-    placed = [bool(told[i]) if listed else (i + 1) % every != 0 for i in layers]  # type: ignore[index]
-    step, among = max(int(config.number("interleave_moe_layer_step", 1)), 1), config.get("moe_layers")
-    return placed, [i in among if isinstance(among, Sequence) else (i + 1) % step == 0 for i in layers]
+    placed = [(i + 1) % every != 0 for i in layers] if told is None else [bool(one) for one in told]
+    return placed, [(i + 1) % step == 0 if among is None else i in among for i in layers]
 
 
 def _attend(config: Config, net: Layers, y: Value, at: str, heads: Heads, layer: int, angles: Angles | None) -> Value:
@@ -88,10 +87,12 @@ def _experts(config: Config, net: Layers, y: Value, at: str, routing: Routing) -
     logits, index = largest(net, net.product(y, net.weight(f"{at}.router.weight")), routing.most)
     share = net.op("Unsqueeze", net.op("Sigmoid", logits), squeezeDims=[3])
     rows = net.multiply(net.op("Unsqueeze", y, squeezeDims=[2]), share)
-    both, down = (_turned(net, f"{at}.experts.{name}_proj") for name in ("gate_up", "down"))
-    hidden = routed(net, rows, index, [both], routing.count)
-    inner = int(np.prod(both.shape[:-1])) // routing.count // 2
-    each = routed(net, net.gate(hidden, inner, config.activation), index, [down], routing.count)
+    room = f"{at}.experts"
+    if f"{room}.0.down_proj.weight" in net.weights:  # GGUF
+        joint, down = matrices(net, usual(room), routing.count)
+    else:
+        joint, down = ([_turned(net, f"{room}.{name}_proj")] for name in ("gate_up", "down"))
+    each = taken(net, rows, index, routing.count, joint, down, config.activation)
     made = net.op("Reduction", each, operation="SUM", dim=[2], keepDims=False)
     return net.add(made, _gated(config, net, y, f"{at}.shared_expert"))
 
