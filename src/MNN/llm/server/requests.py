@@ -254,7 +254,7 @@ def _message(message: Any, where: str) -> dict[str, Any]:
 def _part(part: Any, where: str) -> str:
     if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
         kind = part.get("type") if isinstance(part, dict) else None
-        raise wrong(where, f"this model takes texts, not {kind!r}")
+        raise wrong(where, f"this model takes texts, not {kind!r:.60}")
     text: str = part["text"]
     return text
 
