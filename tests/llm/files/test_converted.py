@@ -98,6 +98,8 @@ def _changed(family: str, metadata: dict[str, Any], tensors: dict[str, np.ndarra
         ("gemma4_text", {"gemma4.attention.head_count_kv": np.arange(1, 6, dtype="i4")}, {}, "layers of one kind have"),
         ("jamba", {"jamba.ssm.inner_size": 0}, {}, "ssm.inner_size is 0; expected is a number above 0"),
         ("qwen3_next", {"qwen3next.ssm.time_step_rank": None}, {}, "time_step_rank is None; expected"),
+        ("mimo_v2_flash", {"mimo2.attention.sliding_window_pattern": None}, {}, "windows of 0 layers of 3"),
+        ("mimo_v2_flash", {"mimo2.attention.head_count_kv": None}, {}, "other than twice the heads of keys"),
     ],
 )
 def test_what_does_not_fit(
@@ -105,7 +107,7 @@ def test_what_does_not_fit(
 ) -> None:
     file = tmp_path / "small.gguf"
     file.write_bytes(_changed(family, metadata, tensors))
-    with pytest.raises(FormatError, match=message):
+    with pytest.raises((FormatError, UnsupportedError), match=message):
         open_weights(file)
 
 

@@ -90,7 +90,7 @@ def _mimo2(file: GGUF, config: dict[str, Any]) -> None:
     told = file.metadata.get("mimo2.attention.sliding_window_pattern")
     local = [bool(one) for one in told] if isinstance(told, (list, np.ndarray)) else []
     groups = file.metadata.get("mimo2.attention.head_count_kv")
-    counts = groups.reshape(-1).tolist() if isinstance(groups, np.ndarray) else [groups] * layers
+    counts = groups.reshape(-1).tolist() if isinstance(groups, np.ndarray) else [config["num_key_value_heads"]] * layers
     if min(len(local), len(counts)) < layers:
         raise FormatError(f"{file.path}: the metadata tells of windows of {len(local)} layers of {layers}")
     found = {count * (1 if near else 2) for count, near in zip(counts, local[:layers], strict=False)}
