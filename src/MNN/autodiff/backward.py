@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from MNN.autodiff.rules import Asked, rule_of, zeros
+from MNN.autodiff.rules import Asked, narrow, rule_of, zeros
 from MNN.errors import ShapeError, UnsupportedError
 from MNN.ir import prims as p
 from MNN.ir.prims import Prim, Tensor
@@ -76,7 +76,7 @@ def _total(b: Builder, found: dict[Tensor, list[Tensor]], tensor: Tensor) -> Ten
         return None
     total, *rest = _joined(b, parts)
     for part in rest:
-        total = b.op("add", total, part)
+        total = b.expand(b.op("add", narrow(total), narrow(part)), total.shape)
     found[tensor] = [total]
     return total
 

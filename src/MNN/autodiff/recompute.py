@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import heapq
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, prod
 
@@ -25,6 +25,11 @@ _SMALL = 1 << 14
 """Bytes up to which a tensor is always kept: statistics, what is summed over."""
 _CHEAP = 2.5
 """Additions a byte up to which things are computed again without being asked: what that takes, memory takes as well."""
+_FEW = 8
+_READ = 2
+"""Additions an element, and tensors, of what is computed again for each of its uses."""
+_FUSING = (p.Map, p.Reduce)
+"""Primitives that maps in front of them are fused with."""
 _TRIED = 24
 """How many choices between keeping everything and nothing are looked at."""
 _COSTLY = 10.0
@@ -151,30 +156,61 @@ class _Way:
         return [prim for prim, _ in steps]
 
     def _steps(self, back: Sequence[Prim], kept: Collection[Tensor]) -> list[tuple[Prim, list[Tensor]]]:
-        """These primitives and the operands that each is to have."""
+        """These primitives and the operands that each is to have. What takes a few operations of one or two tensors is
+        computed again for each map and reduction that uses it, which it is fused with; all else once."""
         found: list[tuple[Prim, list[Tensor]]] = []
         again: dict[Tensor, Tensor] = {}
+        inner: dict[Tensor, dict[Tensor, Tensor]] = {}
+        fused = self._fused(kept)
 
-        def ready(t: Tensor) -> bool:
-            return t in again or self._there(t, kept)
+        def ready(t: Tensor, own: Mapping[Tensor, Tensor]) -> bool:
+            return t in own or t in again or self._there(t, kept)
+
+        def taken(prim: Prim, own: Mapping[Tensor, Tensor]) -> list[Tensor]:
+            return [own.get(t, again.get(t, t)) for t in prim.inputs]
 
         for prim in back:
-            stack = [t for t in prim.inputs if not ready(t)]
+            single: dict[Tensor, Tensor] = {}
+            stack = [(t, single, isinstance(prim, _FUSING)) for t in prim.inputs]
             while stack:
-                t = stack[-1]
+                t, own, fusing = stack[-1]
+                if ready(t, own):
+                    stack.pop()
+                    continue
                 maker = t.producer
                 assert maker is not None
-                missing = [x for x in maker.inputs if not ready(x)]
+                alone = fusing and t in fused
+                parts = own if alone else inner.setdefault(t, {})
+                missing = [x for x in maker.inputs if not ready(x, parts)]
                 if missing:
-                    stack += missing
+                    stack += [(x, parts, isinstance(maker, _FUSING)) for x in missing]
                     continue
                 stack.pop()
-                if t not in again:
-                    twin = _twin(maker, [again.get(x, x) for x in maker.inputs])
-                    found.append((twin, twin.inputs))
-                    again.update(zip(maker.outputs, twin.outputs, strict=True))
-            found.append((prim, [again.get(t, t) for t in prim.inputs]))
+                twin = _twin(maker, taken(maker, parts))
+                found.append((twin, twin.inputs))
+                (own if alone else again).update(zip(maker.outputs, twin.outputs, strict=True))
+            found.append((prim, taken(prim, single)))
         return found
+
+    def _fused(self, kept: Collection[Tensor]) -> set[Tensor]:
+        """What is computed again within a kernel that uses it: results of maps that take at most :data:`_FEW` additions
+        an element, of at most :data:`_READ` large tensors that are there."""
+        found: dict[Tensor, tuple[float, frozenset[Tensor]]] = {}
+        for prim in self.prims:
+            if not isinstance(prim, p.Map):
+                continue
+            work, read = (
+                _operations(prim) / max(prod(prim.outputs[0].shape), 1) / len(prim.outputs),
+                frozenset[Tensor](),
+            )
+            for t in prim.inputs:
+                if t in found and not self._there(t, kept):
+                    work, read = work + found[t][0], read | found[t][1]
+                elif _bytes(t) > _SMALL:
+                    read |= {self._base(t)}
+            if work <= _FEW and len(read) <= _READ:
+                found.update(dict.fromkeys(prim.outputs, (work, read)))
+        return set(found)
 
 
 def _twin(prim: Prim, inputs: list[Tensor]) -> Prim:

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from MNN.discovery import import_modules
-from MNN.ir.prims import Prim, Tensor
+from MNN.ir.prims import Expand, Prim, Tensor
 from MNN.ops.core.builder import Builder
 
 Cotangents = Sequence[Tensor | None]
@@ -58,9 +58,15 @@ def sum_to(b: Builder, x: Tensor, shape: Sequence[int]) -> Tensor:
     return b.reshape(b.reduce("sum", x, axes) if axes else x, shape)
 
 
+def narrow(x: Tensor) -> Tensor:
+    """What a tensor was expanded from. Maps broadcast by themselves, and may be fused with what made it then, such as
+    the sum of a row."""
+    return x.producer.inputs[0] if isinstance(x.producer, Expand) else x
+
+
 def zeros(b: Builder, like: Tensor) -> Tensor:
     """Zeros in the shape and element type of a tensor."""
     return b.expand(b.like(0, like), like.shape)
 
 
-__all__ = ["Asked", "Cotangents", "Rule", "Wanted", "rule", "rule_of", "sum_to", "zeros"]
+__all__ = ["Asked", "Cotangents", "Rule", "Wanted", "narrow", "rule", "rule_of", "sum_to", "zeros"]

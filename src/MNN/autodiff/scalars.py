@@ -107,6 +107,10 @@ _UNARY: dict[str, Callable[[D, int, int, int], int]] = {
 }
 """Adjoint of the operand from that of the result, the operand and the result; what is missing has none."""
 
+_OF_RESULT = frozenset(("exp", "exp2", "sqrt", "rsqrt", "recip"))
+"""Functions whose derivative is a product of what they give, so that it need not be computed again. (That of tanh is a
+difference, of which little would be left where the result is stored in 16 bits.)"""
+
 Pair = tuple["int | None", "int | None"]
 
 
@@ -197,9 +201,9 @@ def _logistic(body: Body, index: int) -> int | None:
 
 @functools.lru_cache(maxsize=4096)
 def gradient(body: Body, wrt: int, outputs: tuple[int, ...]) -> tuple[Body, tuple[int, ...]] | None:
-    """The program that gives the adjoint of operand ``wrt`` from the operands of ``body`` and, behind them, adjoints of
-    the ``outputs`` (numbers of its results) in their order; and which of these operands it takes. None where the
-    results do not change with it."""
+    """The program that gives the adjoint of operand ``wrt`` from the operands of ``body``, behind them adjoints of the
+    ``outputs`` (numbers of its results) in their order, and behind these all results; and which of these operands it
+    takes. None where the results do not change with it."""
     active = _active(body, wrt)
     if not any(active[body.outputs[o]] for o in outputs):
         return None
@@ -208,6 +212,7 @@ def gradient(body: Body, wrt: int, outputs: tuple[int, ...]) -> tuple[Body, tupl
     for dtype in body.args:
         d.arg(dtype)
     seeds = [d.arg(body.code[body.outputs[o]].dtype) for o in outputs]
+    results = {o: d.arg(body.code[o].dtype) for o in body.outputs}
     for instr in body.code:
         here.append(d.copy(Instr(instr.op, tuple(here[a] for a in instr.args), instr.dtype, instr.value)))
     adjoint: dict[int, int] = {}
@@ -226,7 +231,8 @@ def gradient(body: Body, wrt: int, outputs: tuple[int, ...]) -> tuple[Body, tupl
         if (inner := _logistic(body, index)) is not None:
             give(inner, d.mul(g, d("mul", here[index], _one_minus(d, here[index]))))
         elif instr.op in _UNARY:
-            give(instr.args[0], _UNARY[instr.op](d, g, x[0], here[index]))
+            known = results if instr.op in _OF_RESULT else {}
+            give(instr.args[0], _UNARY[instr.op](d, g, x[0], known.get(index, here[index])))
         elif instr.op in _BINARY:
             for a, part in zip(instr.args, _BINARY[instr.op](d, g, x[0], x[1], here[index]), strict=True):
                 give(a, part)

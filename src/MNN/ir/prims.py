@@ -123,10 +123,12 @@ class Map(Prim):
 
 @dataclass(eq=False)
 class Reduce(Prim):
-    """``op`` in sum, max, min, prod over ``axes``, which keep size 1; f16 and bf16 accumulate in f32."""
+    """``op`` in sum, max, min, prod over ``axes``, which keep size 1; f16 and bf16 accumulate in f32. ``shift``: what
+    is computed with it does not change with it, so that it has no gradient."""
 
     op: str = "sum"
     axes: tuple[int, ...] = ()
+    shift: bool = False
 
 
 @dataclass(eq=False)

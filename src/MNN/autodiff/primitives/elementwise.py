@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from MNN.autodiff import scalars
-from MNN.autodiff.rules import Cotangents, Wanted, rule, sum_to
+from MNN.autodiff.rules import Cotangents, Wanted, narrow, rule, sum_to
 from MNN.ir import prims as p
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import Body, BodyBuilder, Instr
@@ -21,7 +21,7 @@ from MNN.ops.core.builder import Builder
 @rule(p.Map)
 def _map(b: Builder, prim: p.Map, g: Cotangents, wanted: Wanted) -> Sequence[Tensor | None]:
     outputs = tuple([i for i, t in enumerate(g) if t is not None])
-    operands = [*prim.inputs, *[t for t in g if t is not None]]
+    operands = [narrow(t) for t in (*prim.inputs, *g, *prim.outputs) if t is not None]
     found: list[Tensor | None] = []
     whole = _flat_at_zero(prim.body) if _is_norm(prim) else prim.body
     for number, (t, asked) in enumerate(zip(prim.inputs, wanted, strict=True)):

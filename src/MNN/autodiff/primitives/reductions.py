@@ -15,6 +15,8 @@ from MNN.ops.core.builder import Builder
 def _reduce(b: Builder, prim: p.Reduce, g: Cotangents, wanted: Wanted) -> Sequence[Tensor | None]:
     x, given = prim.inputs[0], g[0]
     assert given is not None
+    if prim.shift:
+        return [None]
     if prim.op == "sum":
         return [b.expand(given, x.shape)]
     if prim.op == "prod":

@@ -18,7 +18,7 @@ from MNN.ops.core.base import Operator, OwnState, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand, optional, require_rank, wide
 from MNN.ops.inference import infer
-from MNN.ops.reducing.softmax import softmax
+from MNN.ops.reducing.softmax import shift, softmax
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Scores:
             return softmax(b, x, 3)
         x = wide(b, x)
         lowest = float(np.finfo(np.float32).min)
-        top = b.clamp(b.reduce("max", x, [3]), lowest, None)
+        top = b.clamp(shift(b, x, 3), lowest, None)
         sink = None if self.sink is None else b.cast(self.sink, x.dtype)
         if sink is not None:
             top = b.op("max", top, sink)
