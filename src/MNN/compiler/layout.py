@@ -24,6 +24,8 @@ numbers which are rounded to integers between all operators are seen through."""
 
 _IN_SLOTS = (p.CausalConvolution, p.LinearAttention)
 DimensionOrder = tuple[int, ...]
+SpacedOrder = tuple[DimensionOrder, int]
+"""An order, and elements that are unused behind each innermost run."""
 
 
 @functools.cache

@@ -69,6 +69,13 @@ def _only_multiplied(tensor: Tensor, order: Sequence[int], users: Sequence[Prim]
     return 0 < len(users) == len(left) and tensor.shape[-2] > 1
 
 
+def row_gap(tensor: Tensor) -> int:
+    """Elements to leave unused behind each row of a copy that a product reads, where whole rows would share a few sets
+    of a first-level cache."""
+    whole = tensor.rank > 1 and room_of(tensor.shape[-1]) * tensor.dtype.size % _PERIOD == 0
+    return _gap(tensor.dtype) if whole else 0
+
+
 def gap(tensor: Tensor, order: Sequence[int], uses: Mapping[Tensor, list[Prim]]) -> int:
     """Elements to leave unused behind the channels of a pixel or behind a row, so that those which are read together
     lie in different cache sets.

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Sequence
 from MNN.backends.base.program import Buffer, Command, Place, Ref, StageCall
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.compiler.fuse import Group
-from MNN.compiler.layout import DimensionOrder
+from MNN.compiler.layout import SpacedOrder
 from MNN.compiler.usage import VIEWS
 from MNN.ir import prims as p
 from MNN.ir.prims import Tensor
@@ -128,7 +128,7 @@ class _Emitted:
     fresh: set[Buffer]
     placed: list[tuple[int, Place]]
     """Numbers of the work's tensors that got a place with it."""
-    copies: list[tuple[int, DimensionOrder, Place]]
+    copies: list[tuple[int, SpacedOrder, Place]]
     """Numbers of those of which copies in another order were made."""
 
 
@@ -205,7 +205,7 @@ class _Copy:
         self._arrays = dict(zip(said.work.arrays, work.arrays, strict=True))
         self._origins = dict(zip(said.work.origins, work.origins, strict=True))
 
-    def all(self) -> tuple[list[Command], list[tuple[Tensor, Place]], list[tuple[Tensor, DimensionOrder, Place]]]:
+    def all(self) -> tuple[list[Command], list[tuple[Tensor, Place]], list[tuple[Tensor, SpacedOrder, Place]]]:
         """The commands, the places that tensors get with them, and copies of tensors in another order."""
         commands = [self._command(c) for c in self._said.commands]
         placed = []

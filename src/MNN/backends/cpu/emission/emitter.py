@@ -22,7 +22,7 @@ from MNN.backends.cpu.codegen.chain import ChainSpec
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler import strides as st
 from MNN.compiler import usage
-from MNN.compiler.layout import DimensionOrder, natural, view_strides
+from MNN.compiler.layout import DimensionOrder, SpacedOrder, natural, view_strides
 from MNN.compiler.usage import VIEWS
 from MNN.errors import UnsupportedError
 from MNN.ir import prims as p
@@ -60,7 +60,7 @@ class Emitter:
         self.weights_bytes = sum(t.const.nbytes for t in uses if t.const is not None)
         """Of all constants that the stage reads."""
         self._places: dict[Tensor, Place] = {}
-        self.copies: dict[tuple[Tensor, DimensionOrder], Place] = {}
+        self.copies: dict[tuple[Tensor, SpacedOrder], Place] = {}
         """Of tensors in another order, as they were made."""
         self.origin = ""
         self._choice: Choice | None = None
@@ -203,14 +203,15 @@ class Emitter:
         shift = sum([a * s for a, s in zip(start, place.strides, strict=True)])
         return Place(place.buffer, place.offset + shift, place.strides)
 
-    def in_order(self, tensor: Tensor, order: DimensionOrder, fits: Callable[[Place], bool]) -> Place:
-        """The tensor's place if it ``fits``, else that of a dense copy in ``order`` (made once)."""
+    def in_order(self, tensor: Tensor, order: DimensionOrder, fits: Callable[[Place], bool], gap: int = 0) -> Place:
+        """The tensor's place if it ``fits``, else that of a copy in ``order`` (made once), which is dense but for
+        ``gap`` elements behind each innermost run."""
         place = self.place(tensor)
         if fits(place):
             return place
-        key = (tensor, order)
+        key = (tensor, (order, gap))
         if key not in self.copies:
-            self.copies[key] = self.allocate(tensor.dtype, tensor.shape, order, roomy=True)
+            self.copies[key] = self.allocate(tensor.dtype, tensor.shape, order, gap, roomy=True)
             self.copy(place, self.copies[key], tensor.shape, tensor.dtype)
         return self.copies[key]
 

@@ -18,6 +18,7 @@ from MNN.backends.cpu.products.operand_access import OperandAccess, channel_resu
 from MNN.backends.cpu.products.operand_types import MULTIPLIED, multiplied
 from MNN.backends.cpu.products.product import Product
 from MNN.compiler import strides as st
+from MNN.compiler import usage
 from MNN.compiler.fuse import Group
 from MNN.compiler.layout import channels_last, natural
 from MNN.ir import prims as p
@@ -116,7 +117,8 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     out = fused.root.outputs[0]
     x, y, group = multiplied(e, prim.inputs[0], prim.inputs[1], rows=elements(out.shape) // out.shape[-1])
     shape, rank = out.shape, out.rank
-    source = e.in_order(x, natural(rank), lambda pl: pl.strides[-1] == 1 or x.shape[-1] == 1)
+    gap = usage.row_gap(x)
+    source = e.in_order(x, natural(rank), lambda pl: pl.strides[-1] == 1 or x.shape[-1] == 1, gap)
     result = e.output(out)
     if result.strides[-1] != 1 and shape[-1] != 1:
         result = e.allocate(out.dtype, shape, natural(rank), roomy=True)
