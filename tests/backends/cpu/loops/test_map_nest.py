@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from MNN.backends.cpu.lang.module import F32, Kernel
-from MNN.backends.cpu.loops.map_nest import MapSpec
+from MNN.backends.cpu.loops.map_nest import MapSpec, whole_vectors
 from MNN.backends.cpu.math.scalar_code import emit_body
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
@@ -27,13 +27,14 @@ def inner_class(stride: int, extent: int) -> str:
 
 
 def run_map(
-    body: Body, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray], target: Target, chunk: int, checked: bool = False
-) -> None:
+    body: Body, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray], target: Target, chunk: int,
+    checked: bool = False, whole: int = 0,
+) -> None:  # fmt: skip
     """Runs a map over arrays that have the same shape (broadcast views are welcome)."""
     shape = outs[0].shape
     inputs = tuple(inner_class(element_strides(a)[-1], shape[-1]) for a in ins)
     outputs = tuple("1" if element_strides(a)[-1] == 1 else "s" for a in outs)
-    spec = MapSpec(body, len(shape), inputs, outputs)
+    spec = MapSpec(body, len(shape), inputs, outputs, whole)
     slots = {f"extent{d}": e for d, e in enumerate(shape)}
     slots["chunk"] = chunk
     for prefix, arrays in (("in", ins), ("out", outs)):
@@ -242,3 +243,22 @@ def test_random_programs(seed: int) -> None:
         run_map(body, ins, outs, target, 32)
         for got, w in zip(outs, want, strict=True):
             assert_same(got, w)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
+@pytest.mark.parametrize("dtype", [DType.F32, DType.U16, DType.I8, DType.F64], ids=lambda d: d.value)
+def test_short_rows_that_are_moved_are_written_out(target: Target, dtype: DType) -> None:
+    body = body_of([dtype], lambda b, x: x)
+    lanes = next(n for n in range(1, 129) if whole_vectors(target, body, 2, n))
+    assert not whole_vectors(target, body_of([dtype], lambda b, x: b("add", x, x)), 2, lanes)
+    for count in range(1, 5):
+        n = count * lanes
+        assert whole_vectors(target, body, 3, n) == n
+        source = data(dtype, (5, 7, n + 3), count)[:, :, 1 : n + 1]
+        result = np.zeros((5, 7, n + 5), dtype.numpy)
+        run_map(body, [source], [result[:, :, 2 : n + 2]], target, n, checked=count == 4, whole=n)
+        np.testing.assert_array_equal(result[:, :, 2 : n + 2], source)
+        assert not result[:, :, :2].any()
+        assert not result[:, :, n + 2 :].any()
+    assert not whole_vectors(target, body, 3, 5 * lanes)
+    assert not whole_vectors(target, body, 3, lanes + 1)

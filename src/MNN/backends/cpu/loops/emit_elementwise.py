@@ -11,7 +11,7 @@ from MNN.backends.base.program import Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.loops.interleave import MOST_ROWS, InterleaveSpec
-from MNN.backends.cpu.loops.map_nest import MapSpec
+from MNN.backends.cpu.loops.map_nest import MapSpec, whole_vectors
 from MNN.backends.cpu.loops.transpose import TransposeSpec
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import fused_body, is_literal
@@ -31,6 +31,8 @@ BAND_WORK = 32768
 """Elements of a matrix that one block of a transposition moves."""
 _LONG = 8
 """Elements of a run from which on transpositions in registers are worth it."""
+MANY_ROWS = 256
+"""Short rows from which on they have a kernel for their length."""
 STRIDED_COST = 10.0
 """Cost of a strided access relative to one in a contiguous run, and of starting a row, in elements."""
 ROW_COST = 24.0
@@ -118,7 +120,8 @@ def strided_nest(
     classes = [_inner_class(c[-1]) for c in columns]
     results = 1 + len(others)
     classes[:results] = ["1" if c == "0" else c for c in classes[:results]]  # a single element
-    spec = MapSpec.of(body, rank, tuple(classes[results:]), tuple(classes[:results]))
+    whole = whole_vectors(e.target, body, rank, inner) if room_of(elements(extents[:-1])) >= MANY_ROWS else 0
+    spec = MapSpec.of(body, rank, tuple(classes[results:]), tuple(classes[:results]), whole)
     widest = room_of(inner)
     chunk = widest if widest <= 2 * CHUNK else CHUNK
     args: dict[str, int | Ref] = {f"extent{d}": n for d, n in enumerate(extents)}

@@ -16,6 +16,8 @@ from MNN.backends.cpu.math.scalar_code import BodyCode, body_cost, stored
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.scalar import Body
 
+_FEW_VECTORS = 4
+
 
 @dataclass(frozen=True)
 class MapSpec(KernelSpec):
@@ -27,7 +29,8 @@ class MapSpec(KernelSpec):
     Slots: ``extent0..``, outermost first; ``chunk``, innermost elements per block; per input i ``in{i}``, its strides
     ``in{i}_s{d}`` of the outer dimensions, and of the innermost only for class "s"; per output j the same with
     ``out{j}``. Block index = outer linear index * ceil(inner / chunk) + chunk number. An output may be the same memory
-    as an input with the same strides.
+    as an input with the same strides. ``whole``: where not 0, the innermost extent, and the chunk, which is so many
+    whole vectors that they are written out (:func:`whole_vectors`).
     """
 
     shaped: ClassVar[bool] = True
@@ -36,6 +39,7 @@ class MapSpec(KernelSpec):
     rank: int
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    whole: int = 0
 
     def operands(self) -> tuple[list[Operand], list[Operand]]:
         """Those that it reads, and those that it writes."""
@@ -119,6 +123,9 @@ def _row(
         for index, values in zip(indices, computed(indices, tail), strict=True):
             stored_at(index, values, tail)
 
+    if spec.whole:
+        vectors(b.const(count.type, 0), spec.whole // lanes)
+        return
     full = _unroll(spec.body, lanes)
     whole = count - count % lanes if lanes > 1 else count
     left = count - whole
@@ -142,6 +149,14 @@ def _row(
         b.if_(b.icmp("sgt", left, 0), lambda: stored_at(at, last, tail))
     elif lanes > 1:
         b.if_(b.icmp("sgt", left, 0), lambda: vectors(whole, 1, make_tail(b, left, lanes)))
+
+
+def whole_vectors(target: Target, body: Body, rank: int, inner: int) -> int:
+    """``inner`` where rows of so many elements are a few whole vectors that are only moved, such as the rows of a
+    panel: what decides how a row of any length is walked takes longer than moving a short one. Otherwise 0."""
+    lanes = lanes_for(target.vector_bytes, [i.dtype for i in body.code])
+    short = type(inner) is int and 0 < inner <= _FEW_VECTORS * lanes and inner % lanes == 0
+    return inner if short and rank > 1 and len(body.code) == 1 else 0
 
 
 def _last(k: Kernel, count: Value, lanes: int) -> tuple[Value, Tail]:
