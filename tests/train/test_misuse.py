@@ -151,6 +151,8 @@ CALLS = {
     "precision": (lambda v: optim.ADAM(Net(), 0.1, precision=v), ()),
     "threads": (lambda v: optim.ADAM(Net(), 0.1, threads=v), (None,)),
     "load_state": (lambda v: optim.SGD(Net(), 0.1).load_state(v), ()),
+    "module": (lambda v: optim.SGD(v, 0.1), ()),
+    "Lion's module": (lambda v: optim.Lion(v, 0.1), ()),
     "grad": (lambda v: optim.Grad().grad(v, v, v), ()),
     "cosine": (lambda v: train.schedules.cosine(0.1, v), (1.5,)),
     "linear schedule": (lambda v: train.schedules.linear(v, 10), (1.5,)),

@@ -40,7 +40,7 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        module: Module | None,
+        module: Module,
         learning_rate: float = 1e-3,
         momentum: float = 0.9,
         weight_decay: float = 0.0,
@@ -171,7 +171,9 @@ class Lion(Optimizer):
 def Grad() -> Optimizer:  # noqa: N802 - PyMNN's name
     """An optimizer without a module: for :meth:`~MNN.optim.optimizer.Optimizer.grad`, and for the update graph of
     :class:`SGD` as it is by default."""
-    return SGD(None)
+    found = SGD(Module())
+    found.module = None
+    return found
 
 
 __all__ = ["ADAM", "SGD", "AdamW", "Grad", "Lion", "RMSprop"]

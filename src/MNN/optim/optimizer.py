@@ -53,7 +53,7 @@ class Optimizer:
 
     def __init__(
         self,
-        module: Module | None,
+        module: Module,
         learning_rate: float,
         weight_decay: float = 0.0,
         regularization_method: Regularization_Method | str = Regularization_Method.L2,
@@ -69,10 +69,13 @@ class Optimizer:
         groups: Sequence[Group] = (),
         average: float = 0.0,
     ) -> None:
-        if module is not None and not isinstance(module, Module):
-            raise MNNError(f"an optimizer trains a Module, found {type(module).__name__}")
-        self.module = module
-        if module is not None and (hidden := module.unlisted()):
+        if not isinstance(module, Module):
+            raise MNNError(
+                f"an optimizer trains a Module, found {type(module).__name__}; optim.Grad() gives gradients alone"
+            )
+        self.module: Module | None = module
+        """What is trained; None of one that takes gradients alone."""
+        if hidden := module.unlisted():
             warn(
                 f"parameters in {type(module).__name__}'s {', '.join(hidden)} are not trained: modules in a list or a "
                 "dict are not found; set each as an attribute (setattr(self, f'layer{i}', layer)), or call "
