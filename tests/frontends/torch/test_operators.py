@@ -18,6 +18,7 @@ from MNN.frontends.common.graph_builder import ModelState
 from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.calls import call
+from MNN.frontends.torch.registry import apply
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
 from MNN.runtime.config import Config
@@ -136,6 +137,53 @@ def test_open_axes_of_size_1_are_not_kept_silently(axes: list[int]) -> None:
     assert _called(Graph("g"), value, "squeeze", axes, x).shape == ((2, 3, 1) if axes else (2, 3))
     with pytest.raises(MNNError, match=r"axis 0 of .* has size 1"):
         _called(Graph("g"), value, "squeeze", axes, x[:1])
+
+
+@pytest.mark.parametrize("pieces", [2, 3, 5])
+def test_pieces_of_open_axes_are_as_many_as_asked_for(pieces: int) -> None:
+    """Torch cuts some sizes into fewer, where empty ones stood in for the rest."""
+    graph, given = Graph("g"), Value("x", DType.F32, ("n", 2))
+    graph.inputs = [given]
+    graph.outputs = apply(TorchBuilder(ModelState(), graph), "chunk", [given, pieces], {})
+    session = Session(graph, Config(reference=True))
+    for n in range(13):
+        x, each = np.random.default_rng(n).random((n, 2), np.float32), -(-n // pieces)
+        if n and len(range(0, n, each)) != pieces:
+            with pytest.raises(MNNError, match=rf"is cut into {pieces} pieces"):
+                session.run({"x": x})
+            continue
+        for i, found in enumerate(session.run({"x": x}).values()):
+            np.testing.assert_array_equal(found, x[i * each : (i + 1) * each])
+
+
+@pytest.mark.parametrize("kind", [DType.F32, DType.I64])
+def test_medians_of_open_axes(kind: DType) -> None:
+    graph, given = Graph("g"), Value("x", kind, (2, "n"))
+    graph.inputs = [given]
+    graph.outputs = apply(TorchBuilder(ModelState(), graph), "median", [given, 1], {})
+    session = Session(graph, Config(reference=True))
+    for n in (1, 2, 5, 8):
+        x = np.random.default_rng(n).permutation(2 * n).reshape(2, n).astype(kind.numpy)
+        if n == 8 and kind.is_float:
+            x[1, 3] = np.nan
+        wanted = np.sort(x, 1)[:, (n - 1) // 2]
+        wanted[np.isnan(x).any(1)] = np.nan if kind.is_float else 0
+        value, place = session.run({"x": x}).values()
+        np.testing.assert_array_equal(value, wanted)
+        np.testing.assert_array_equal(np.take_along_axis(x, place[:, None], 1)[:, 0], wanted)
+
+
+def test_repeats_known_at_run_time() -> None:
+    """In memory and time of the results, not of rows times results."""
+    graph, x, repeats = Graph("g"), Value("x", DType.F32, ("n", 2)), Value("repeats", DType.I64, ("n",))
+    graph.inputs = [x, repeats]
+    graph.outputs = [apply(TorchBuilder(ModelState(), graph), "repeat_interleave", [x, repeats, 0], {})]
+    session = Session(graph, Config(reference=True))
+    for n in (1, 7, 30_000):  # these once made a table of 2e9 numbers
+        rng = np.random.default_rng(n)
+        given, often = rng.random((n, 2), np.float32), rng.integers(0, 5, n)
+        (found,) = session.run({"x": given, "repeats": often}).values()
+        np.testing.assert_array_equal(found, np.repeat(given, often, axis=0))
 
 
 @pytest.mark.parametrize("shift", [-5, 2, 11])

@@ -1,4 +1,5 @@
-"""A check of sizes that a program was read for: axes that it keeps unless they are of size 1."""
+"""A check of sizes that a program was read for: axes that it keeps unless they are of size 1, and axes whose pieces are
+as many as it has results."""
 
 from __future__ import annotations
 
@@ -15,15 +16,24 @@ from MNN.ops.inference import infer
 
 @register("KeptAxes")
 class KeptAxes(Operator):
-    """``x`` itself. None of its ``axes`` may be of size 1, for which the program it is from drops them."""
+    """``x`` itself. None of its ``axes`` may be of size 1, for which the program it is from drops them; with ``pieces``
+    they have to be as long as makes so many pieces, of equal lengths but the last one, or empty."""
 
     in_mnn = False
-    attributes = {"axes": None}
+    attributes = {"axes": None, "pieces": 0}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
-        x = operand(b, inputs, 0)
+        x, pieces = operand(b, inputs, 0), self.int_attr(node, "pieces")
         for axis in self.ints_attr(node, "axes"):
-            if x.shape[axis] == 1:
+            size = x.shape[axis]
+            if pieces:
+                found = -(-size // max(-(-size // pieces), 1))
+                if size != 0 and found != pieces:
+                    raise ShapeError(
+                        f"{b.where}: axis {axis} of {list(x.shape)} is cut into {pieces} pieces, of which there are "
+                        f"{found} of {-(-size // pieces)}; give a size that has all of them, or name sizes with split()"
+                    )
+            elif size == 1:
                 raise ShapeError(
                     f"{b.where}: axis {axis} of {list(x.shape)} has size 1, for which the program drops it and goes on "
                     "with another rank; convert the model for this size, or name the axes that squeeze() drops"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.frontends.torch.aten.creation import bounded
+from MNN.frontends.torch.aten.ordering.segments import passed
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Int, Ints, Number
 from MNN.frontends.torch.registry import apply, aten
@@ -193,8 +194,7 @@ def _repeated(ctx: TorchBuilder, repeats: Value, total: Int | None) -> Value:
         bounded(ctx, sum(known), 1 << 24, "elements")
         return ctx.const(np.repeat(np.arange(len(known)), known))
     ends = apply(ctx, "cumsum", [repeats, 0], {})
-    line = apply(ctx, "arange", [Number(apply(ctx, "sum", [repeats], {})) if total is None else total], {})
-    return apply(ctx, "searchsorted", [ends, line], {"right": True})  # type: ignore[no-any-return]
+    return passed(ctx, ends, Number(apply(ctx, "sum", [repeats], {})) if total is None else total, 0)
 
 
 @aten("pixel_shuffle")

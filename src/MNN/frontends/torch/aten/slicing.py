@@ -84,7 +84,8 @@ def split(ctx: TorchBuilder, x: Value, sizes: int | Ints, dim: int = 0) -> list[
 def chunk(ctx: TorchBuilder, x: Value, chunks: int, dim: int = 0) -> list[Value]:
     axis = ctx.axis(x, dim)
     size = ctx.size(x, axis)
-    if isinstance(size, Number):  # as many as were asked for: sizes for which there are fewer fit no such program
+    if isinstance(size, Number):
+        x = ctx.op("KeptAxes", x, axes=[axis], pieces=chunks) if chunks > 1 else x
         each = compute(ctx, "floordiv", compute(ctx, "add", size, chunks - 1), chunks)
         bounds: list[Any] = [compute(ctx, "mul", each, i) for i in range(chunks)]
         return [cut(ctx, x, axis, a, b) for a, b in itertools.pairwise([*bounds, END])]

@@ -11,8 +11,9 @@ from MNN.frontends.torch.aten.creation import bounded
 from MNN.frontends.torch.aten.ordering.sorting import kthvalue, sort
 from MNN.frontends.torch.aten.slicing import END, cut
 from MNN.frontends.torch.builder import TorchBuilder
-from MNN.frontends.torch.numbers import Scalar
+from MNN.frontends.torch.numbers import Int, Scalar
 from MNN.frontends.torch.registry import apply, aten
+from MNN.frontends.torch.scalars import compute
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -32,12 +33,12 @@ def median(ctx: TorchBuilder, x: Value, dim: int | None = None, keepdim: bool = 
 
 
 def _middle(ctx: TorchBuilder, x: Value, axis: int, left_out: bool) -> list[Value]:
-    count = ctx.known(ctx.size(x, axis), "a number of elements")
+    count = ctx.size(x, axis)
     if not ctx.type_of(x).is_float:
-        return kthvalue(ctx, x, (count + 1) // 2, axis)
+        return _lower_middle(ctx, x, axis, count)
     missing = apply(ctx, "isnan", [x], {})
     if not left_out:
-        value, place = kthvalue(ctx, x, (count + 1) // 2, axis)
+        value, place = _lower_middle(ctx, x, axis, count)
         spoiled = apply(ctx, "any", [missing, axis], {})
         first = apply(ctx, "argmax", [missing, axis], {})
         return [apply(ctx, "where", [spoiled, *pair], {}) for pair in ((math.nan, value), (first, place))]
@@ -45,6 +46,14 @@ def _middle(ctx: TorchBuilder, x: Value, axis: int, left_out: bool) -> list[Valu
     half = apply(ctx, "div", [apply(ctx, "clamp", [ctx.binary("SUB", there, 1), 0], {}), 2], {"rounding_mode": "floor"})
     found = sort(ctx, x, axis)  # NaN are the largest
     return [ctx.squeeze(apply(ctx, "gather", [v, axis, half], {}), axis) for v in found]
+
+
+def _lower_middle(ctx: TorchBuilder, x: Value, axis: int, count: Int) -> list[Value]:
+    """The middle one of so many in order, and its place."""
+    if isinstance(count, int):
+        return kthvalue(ctx, x, (count + 1) // 2, axis)
+    at = compute(ctx, "floordiv", compute(ctx, "sub", count, 1), 2)
+    return [apply(ctx, "select", [v, axis, at], {}) for v in sort(ctx, x, axis)]
 
 
 @aten("mode")

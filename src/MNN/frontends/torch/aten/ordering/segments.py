@@ -39,7 +39,7 @@ def segment_reduce(
     rank = ctx.rank_of(data)
     count = ctx.size(ends, axis)
     places = apply(ctx, "arange", [ctx.size(data, axis)], {})
-    number = _passed(ctx, ends, ctx.size(data, axis), axis)
+    number = passed(ctx, ends, ctx.size(data, axis), axis)
     before = ctx.binary("LESS", places, apply(ctx, "slice", [begins, axis, 0, 1], {}))
     number = apply(ctx, "where", [before, ctx.scalar(count, DType.I64), number], {})  # what is in none goes to one more
     wide = apply(ctx, "expand", [ctx.unsqueeze(number, *range(axis + 1, rank)), ctx.sizes(data)], {})
@@ -57,7 +57,7 @@ def segment_reduce(
     )
 
 
-def _passed(ctx: TorchBuilder, ends: Value, length: Int, axis: int) -> Value:
+def passed(ctx: TorchBuilder, ends: Value, length: Int, axis: int) -> Value:
     """How many ends ``[*batch, S]`` are at each of so many places, or before it: ``[*batch, length]``. Each end counts
     one where it is, and places add up."""
     room = apply(ctx, "zeros", [[*ctx.sizes(ends)[:axis], compute(ctx, "add", length, 1)]], {"dtype": DType.I64})
