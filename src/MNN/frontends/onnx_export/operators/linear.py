@@ -170,7 +170,7 @@ def quantized_matmul(e: Exporter, node: Node) -> str:
 
         return _between_floats(e, node, product, -1, e.rank(e.required(node, 3)))
     if bias is None:
-        return e.op(node.op, *(e.name(v) for v in node.inputs))
+        return e.op(node.op, *_both_signed(e, node, [e.name(v) for v in node.inputs]))
     # ONNX's operator has no bias: the same integers, added up and rounded once
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = (e.input(node, i) for i in range(8))
     total = e.op("Add", e.op("MatMulInteger", a, b, a_zero, b_zero), e.name(bias))
@@ -195,10 +195,46 @@ def quantized_convolution(e: Exporter, node: Node) -> str:
         if zero.shape[0] != 1:
             return _centred_convolution(e, operands, weight, attrs)
         operands[2] = e.op("Reshape", operands[2], e.const(np.zeros(0, np.int64)))
-    zeros = None if scaled else e.numbers(e.value(node, 3))
+    if scaled:
+        return e.op(node.op, *_both_signed(e, node, operands), **attrs)
+    zeros, given = e.numbers(e.value(node, 3)), e.value(node, 3)
     if zeros is not None and zeros.size and (zeros == zeros.flat[0]).all():
         operands[3] = e.const(zeros.reshape(-1)[0])  # ONNX Runtime takes one for all channels
+    elif given is not None and given.shape not in ((), (1,)):
+        return _convolution_by_channel(e, operands, weight, attrs)
     return e.op(node.op, *operands, **attrs)
+
+
+def _both_signed(e: Exporter, node: Node, operands: list[str]) -> list[str]:
+    """Weights without a sign become signed ones, and their zero point with them, beside signed activations:
+    ONNX Runtime multiplies these by nothing else."""
+    x, weight = e.required(node, 0), e.value(node, 3)
+    if node.op not in ("QLinearConv", "QLinearMatMul") or weight is None:
+        return operands
+    if x.dtype is not DType.I8 or weight.dtype is not DType.U8:
+        return operands
+    for i in (3, 5):
+        numbers, name = e.numbers(e.value(node, i)), operands[i]
+        if numbers is not None or not name:
+            held = np.zeros((), np.uint8) if numbers is None else numbers
+            operands[i] = e.const((held.astype(np.int16) - 128).astype(np.int8))
+        else:
+            operands[i] = e.cast(e.op("Sub", e.cast(name, DType.I32), e.const(np.int32(128))), DType.I8)
+    return operands
+
+
+def _convolution_by_channel(e: Exporter, operands: list[str], weight: Value, attrs: dict[str, object]) -> str:
+    """ONNX Runtime takes one zero point for all weights. Those of each channel are taken off behind: as often as the
+    activations under its window add up to, which is a convolution by ones."""
+    x, w, zero, zeros = operands
+    shape = [n for n in weight.shape or () if isinstance(n, int)]
+    if len(shape) != e.rank(weight):
+        return _centred_convolution(e, operands, weight, attrs)
+    group = attrs["group"]
+    rows = group if isinstance(group, int) and group in (1, shape[0]) else shape[0]
+    window = e.op("ConvInteger", x, e.const(np.ones((rows, *shape[1:]), np.uint8)), zero, **attrs)
+    column = e.op("Reshape", e.cast(zeros, DType.I32), e.const([-1, *[1] * (len(shape) - 2)]))
+    return e.op("Sub", e.op("ConvInteger", x, w, zero, **attrs), e.op("Mul", window, column))
 
 
 def _centred_convolution(e: Exporter, operands: list[str], weight: Value, attrs: dict[str, object]) -> str:
