@@ -176,6 +176,15 @@ def interp(d: Draw) -> Case:
     return d.case(tolerance=1e-4)
 
 
+@family("Interp scaled")
+def scaled_interp(d: Draw) -> Case:
+    """Sizes that scales do not divide; of inputs that tell their sizes, and of open ones."""
+    shape, more = [2, d.int(3, 9), d.int(3, 9)], {"described": d.flag()}
+    p = {0: d.int(1, 3), 1: d.one([1.5, 0.7, 2.3]), 2: d.one([1.1, 0.75, 2.6]), 6: int(d.flag())}
+    d.model.one("Interp", [d.input(shape, **more)], p)
+    return d.case(tolerance=1e-4)
+
+
 @family("GridSample")
 def grid_sample(d: Draw) -> Case:
     flat = d.int(0, 3) > 0

@@ -70,6 +70,15 @@ def gemm(d: Draw) -> Case:
     return d.case(tolerance=1e-4)
 
 
+@family("Gemm square")
+def square_gemm(d: Draw) -> Case:
+    """A line as long as both sides is a row."""
+    n, k = d.int(2, 6), d.int(1, 5)
+    names = [d.input([n, k]), d.input([k, n]), d.input([n])]
+    d.model.one("Gemm", names, {7: n, 8: n, 9: k, 10: -1, 14: int(d.flag())})
+    return d.case(tolerance=1e-4)
+
+
 @family("Einsum")
 def einsum(d: Draw) -> Case:
     sizes = {c: d.int(1, 4) for c in "ijklm"}

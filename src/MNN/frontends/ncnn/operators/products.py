@@ -210,8 +210,8 @@ def _added(ctx: Context, node: NcnnNode, out: Value, left: list[Value]) -> Value
         return None
     c = left.pop(0)
     if ctx.dims(node, c) == 1:
-        size, rows = ctx.extent(c, 1), None if out.shape is None else out.shape[0]
-        if size is not None and size != 1 and size == rows:
+        size, (rows, columns) = ctx.extent(c, 1), out.shape or (None, None)
+        if size is not None and size != 1 and size == rows and size != columns:
             return ctx.op("Reshape", c, ctx.const([-1, 1]))
         return ctx.op("Reshape", c, ctx.const([1, -1]))
     return ctx.op("Squeeze", c, squeezeDims=[0])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from MNN.frontends.common.expressions import select
 from MNN.frontends.ncnn.context import Context, Size
 from MNN.frontends.ncnn.expressions import evaluated
 from MNN.frontends.ncnn.node import NcnnNode
@@ -25,9 +28,11 @@ def interp(ctx: Context, node: NcnnNode) -> Value:
     sizes = _sizes(ctx, node, x)
     if sizes is None and dims == 3 and mode is not None:
         scales = [1.0, 1.0, p.real(1, 1.0), p.real(2, 1.0)]
-        if min(scales) <= 0:
+        if not 0 < min(scales) <= max(scales) < math.inf:
             raise node.malformed(f"scales {scales[2:]}")
-        return _resized(ctx, x, ctx.const(np.asarray(scales, np.float32)), mode, align)
+        if mode == "nearest" or not align:
+            return _resized(ctx, x, _scales(ctx, x, scales, mode), mode, align)
+        sizes = _times(ctx, ctx.size(x, "h"), scales[2]), _times(ctx, ctx.size(x, "w"), scales[3])
     height, width = sizes or _scaled(ctx, node, x, dims)
     if isinstance(height, int) and isinstance(width, int) and min(height, width) < 1:
         raise node.malformed(f"an image of {height} x {width}")
@@ -60,6 +65,32 @@ def _scaled(ctx: Context, node: NcnnNode, x: Value, dims: int) -> tuple[Size, Si
     if dims == 1:
         return int(scales[0]), int(scales[1])
     return 1, int(ctx.known_extent(node, x, 2, "a width that is scaled") * scales[1])
+
+
+def _scales(ctx: Context, x: Value, scales: list[float], mode: str) -> Value:
+    """Of all axes. Linear resizes copy an axis that stays as long, whatever its scale."""
+    found: list[float | Value] = list(scales)
+    for place, name in ((2, "h"), (3, "w")):
+        size, scale = ctx.size(x, name), scales[place]
+        if mode != "linear" or not 1 < scale < 2:
+            continue
+        longer = _times(ctx, size, scale)
+        if isinstance(longer, Value) and isinstance(size, Value):
+            stays = ctx.op("BinaryOp", longer, size, opType="EQUAL")
+            found[place] = select(ctx, stays, ctx.const(np.float32(1)), scale)
+        elif longer == size:
+            found[place] = 1.0
+    if any(isinstance(s, Value) for s in found):
+        return ctx.op("Pack", *(s if isinstance(s, Value) else ctx.const(np.float32(s)) for s in found), axis=0)
+    return ctx.const(np.asarray(found, np.float32))
+
+
+def _times(ctx: Context, size: Size, scale: float) -> Size:
+    """Whole pixels, in floats as ncnn multiplies. Between corners that align pixels lie by sizes, not by the scale."""
+    if isinstance(size, int):
+        return int(np.float32(size) * np.float32(scale))
+    real = ctx.binary("MUL", ctx.op("Cast", size, dstT="DT_FLOAT"), ctx.const(np.float32(scale)))
+    return ctx.op("Cast", real, dstT="DT_INT64")
 
 
 _CTM = {"half_pixel": "HalfPixels", "align_corners": "AlignCorners", "asymmetric": "Asymmetric"}
