@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from MNN.frontends.common.convolutions import convolution
 from MNN.frontends.common.dynamic_products import dynamic_convolution
 from MNN.frontends.tflite.context import Context
+from MNN.frontends.tflite.file import Quantization
 from MNN.frontends.tflite.node import TfliteNode
 from MNN.frontends.tflite.registry import CUSTOM, tflite_op
 from MNN.ir.dtype import DType
@@ -31,9 +33,45 @@ def pad_mode(node: TfliteNode) -> str:
     return "VALID" if node.option("padding", "SAME") == "VALID" else "SAME"
 
 
-def filters(ctx: Context, node: TfliteNode, index: int, order: Sequence[int]) -> Value:
+def weighted(
+    ctx: Context, node: TfliteNode, order: Sequence[int], x: int = 0, bias: int = 2
+) -> tuple[Value, Value | None]:
+    """The weights, operand 1, with their axes in another order, and the bias, as floats. ``x``: the operand that they
+    are multiplied by.
+
+    The kernels that define results of 16 bits keep 15 bits of the factor from sums of 64 bits to them (31 for those of
+    32 bits, to which a bias of 32 bits is added); so do scales here.
+    """
+    q, added = node.quantization(1), node.quantization(bias)
+    kept = _kept_factor(node, x, bias)
+    if q is not None and kept is not None and (added is None or kept.size in (1, len(added.scale))):
+        q = replace(q, scale=(q.scale * kept).astype(np.float32))
+        added = None if added is None else replace(added, scale=(added.scale * kept).astype(np.float32))
+    line = node.optional(bias)
+    return filters(ctx, node, 1, order, q), None if line is None else ctx.dequantized(line, added)
+
+
+def _kept_factor(node: TfliteNode, x: int, bias: int) -> np.ndarray | None:
+    """How much of each factor from 64-bit sums to 16-bit results is kept; None for other results."""
+    given, weights, result = node.quantization(x), node.quantization(1), node.result_quantization()
+    tensors = node.tensors_in
+    if given is None or weights is None or result is None or weights.block or tensors[x].type != "INT16":  # type: ignore[union-attr]
+        return None
+    line = tensors[bias] if bias < len(tensors) else None
+    if line is not None and line.type == "INT32":
+        return None
+    factor = given.scale.astype(np.float64)[:1] * weights.scale.astype(np.float64) / result.scale.astype(np.float64)[:1]
+    with np.errstate(all="ignore"):  # a file may hold any scale
+        fraction, exponent = np.frexp(factor)
+        whole = np.round(fraction * 2.0**31)
+        kept = np.where(whole == 2.0**31, 2.0**15, np.minimum(np.floor((whole + 2.0**15) / 2.0**16), 0x7FFF))
+        ratio = np.ldexp(kept, exponent - 15) / factor
+    return ratio if bool(np.all(np.isfinite(ratio) & (ratio > 0))) else None
+
+
+def filters(ctx: Context, node: TfliteNode, index: int, order: Sequence[int], q: Quantization | None) -> Value:
     """Weights with their axes in another order, as floats."""
-    w, q = node.input(index), node.quantization(index)
+    w = node.input(index)
     sizes = ctx.static_shape(w)
     if sizes is None or len(sizes) != len(order):
         raise node.unsupported(f"weights of shape {None if sizes is None else list(sizes)}")
@@ -50,9 +88,9 @@ def planar(strides: Sequence[int], dilations: Sequence[int], kernel: Sequence[in
 
 @tflite_op("CONV_2D")
 def conv_2d(ctx: Context, node: TfliteNode) -> Value:
-    x, bias = ctx.image(node, 0), ctx.maybe_real(node, 2)
+    x = ctx.image(node, 0)
     whole = hybrid(ctx, node, x, (0, 3, 1, 2))
-    w = filters(ctx, node, 1, (0, 3, 1, 2)) if whole is None else whole[0]
+    w, bias = weighted(ctx, node, (0, 3, 1, 2)) if whole is None else (whole[0], ctx.maybe_real(node, 2))
     outputs, inputs, *kernel = ctx.static_shape(w) or ()
     channels = x.shape[1] if x.shape is not None else inputs
     group = channels // inputs if isinstance(channels, int) and inputs else 1
@@ -84,9 +122,9 @@ def hybrid(ctx: Context, node: TfliteNode, x: Value, order: Sequence[int]) -> tu
 
 @tflite_op("DEPTHWISE_CONV_2D")
 def depthwise_conv_2d(ctx: Context, node: TfliteNode) -> Value:
-    x, bias = ctx.image(node, 0), ctx.maybe_real(node, 2)
+    x = ctx.image(node, 0)
     whole = hybrid(ctx, node, x, (3, 0, 1, 2))
-    w = filters(ctx, node, 1, (3, 0, 1, 2)) if whole is None else whole[0]
+    w, bias = weighted(ctx, node, (3, 0, 1, 2)) if whole is None else (whole[0], ctx.maybe_real(node, 2))
     outputs, _, *kernel = ctx.static_shape(w) or ()
     channels = x.shape[1] if x.shape is not None else None
     if not isinstance(channels, int) or channels < 1 or outputs % channels:
@@ -103,7 +141,11 @@ def depthwise_conv_2d(ctx: Context, node: TfliteNode) -> Value:
 
 @tflite_op("CONV_3D")
 def conv_3d(ctx: Context, node: TfliteNode) -> Value:
-    x, w, bias = ctx.image(node, 0), filters(ctx, node, 1, (4, 3, 0, 1, 2)), ctx.maybe_real(node, 2)
+    x, w, bias = (
+        ctx.image(node, 0),
+        filters(ctx, node, 1, (4, 3, 0, 1, 2), node.quantization(1)),
+        ctx.maybe_real(node, 2),
+    )
     strides, dilations = steps(node, _3D)
     shape = ctx.static_shape(w) or ()
     out = ctx.op(
@@ -116,7 +158,7 @@ def conv_3d(ctx: Context, node: TfliteNode) -> Value:
 @tflite_op("TRANSPOSE_CONV")
 def transpose_conv(ctx: Context, node: TfliteNode) -> Value:
     """Operands: the output's shape, filters ``[O, H, W, I]``, the input, a bias."""
-    x, w, bias = ctx.image(node, 2), filters(ctx, node, 1, (3, 0, 1, 2)), ctx.maybe_real(node, 3)
+    x, (w, bias) = ctx.image(node, 2), weighted(ctx, node, (3, 0, 1, 2), 2, 3)
     strides, dilations = steps(node, _2D)
     inputs, outputs, *kernel = ctx.static_shape(w) or ()
     operands, placed = _placed(ctx, node, x, kernel, strides, dilations)
@@ -130,7 +172,11 @@ def transpose_conv(ctx: Context, node: TfliteNode) -> Value:
 @tflite_op("CONV_3D_TRANSPOSE")
 def conv_3d_transpose(ctx: Context, node: TfliteNode) -> Value:
     """Operands: the output's shape, filters ``[D, H, W, O, I]``, the input, a bias."""
-    x, w, bias = ctx.image(node, 2), filters(ctx, node, 1, (4, 3, 0, 1, 2)), ctx.maybe_real(node, 3)
+    x, w, bias = (
+        ctx.image(node, 2),
+        filters(ctx, node, 1, (4, 3, 0, 1, 2), node.quantization(1)),
+        ctx.maybe_real(node, 3),
+    )
     strides, dilations = steps(node, _3D)
     inputs, outputs, *kernel = ctx.static_shape(w) or ()
     operands, placed = _placed(ctx, node, x, kernel, strides, dilations)
@@ -167,7 +213,7 @@ def _placed(
 def convolution_transpose_bias(ctx: Context, node: TfliteNode) -> Value:
     """MediaPipe's: input, filters ``[O, H, W, I]``, bias; options are padding, stride width and height, as i32."""
     given = np.frombuffer(node.operation.custom_options[:12].ljust(12, b"\0"), "<i4").tolist()
-    x, w = ctx.image(node, 0), filters(ctx, node, 1, (3, 0, 1, 2))
+    x, w = ctx.image(node, 0), filters(ctx, node, 1, (3, 0, 1, 2), node.quantization(1))
     shape = ctx.static_shape(w) or ()
     padding, strides = given[0], [given[2], given[1]]
     if padding not in (1, 2) or min(strides) < 1:
