@@ -48,6 +48,16 @@ def without_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def wide_vectors(monkeypatch: pytest.MonkeyPatch, without_tiles: None) -> None:
+    """Those of 512 bits, emulated where the processor has none; a matrix unit only as the test lends one."""
+    target = host_target()
+    if target.family != "x86":
+        pytest.skip("vectors of 512 bits are x86's")
+    if target.vector_bytes != 64:
+        monkeypatch.setenv("MNN_TARGET", "avx512,+avx512f")
+
+
+@pytest.fixture
 def weaker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     """Makes this machine one of a weaker target, less features that are optional there: ``"avx2 -avxvnni"``. With an
     empty text it stays what it is."""

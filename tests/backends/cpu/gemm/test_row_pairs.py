@@ -90,7 +90,7 @@ def _run(target: Target, rng: np.random.Generator, tile: tuple[int, int], out: D
     assert (away > 0).mean() < 1e-2
 
 
-@pytest.mark.skipif("avx512" not in [t.name for t in util.TARGETS], reason="x86's instructions")
+@pytest.mark.usefixtures("wide_vectors")
 @pytest.mark.parametrize(("out", "beside"), [(U8, 0), (U8, 3), (I8, 2), (F32, 0)], ids=str)
 def test_tiles(monkeypatch: pytest.MonkeyPatch, out: DType, beside: int) -> None:
     monkeypatch.setenv("MNN_TARGET", "avx512,+avx512vnni")

@@ -53,9 +53,7 @@ def kernels_of(program: Program) -> list[type[KernelSpec]]:
     return [type(c.kernel) for c in program.commands if c.kernel is not None]
 
 
-needs_wide_vectors = pytest.mark.skipif(
-    host_target().lanes(DType.F32) != LANES, reason="vectors of this processor are narrower than tiles"
-)
+needs_wide_vectors = pytest.mark.usefixtures("wide_vectors")
 
 
 @pytest.mark.parametrize(("width", "zeros", "blocks", "n", "precision"), CASES, ids=str)

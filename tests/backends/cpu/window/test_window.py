@@ -296,7 +296,7 @@ def requantised(dtype: DType, zero: int, single: bool) -> Body:
     )
 
 
-@pytest.mark.skipif("avx512" not in [t.name for t in util.TARGETS], reason="x86's instructions")
+@pytest.mark.usefixtures("wide_vectors")
 @pytest.mark.parametrize(
     ("kw", "sx", "dx", "pixels", "kh", "sy", "ow", "c"),
     [

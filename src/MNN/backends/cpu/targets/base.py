@@ -185,7 +185,8 @@ def named_target(name: str) -> Target:
 
 def host_target() -> Target:
     """The best target for this machine; the environment variable ``MNN_TARGET`` lowers it, for example ``avx2``, or
-    ``avx512,-amx-tile`` to do without a feature, or lends it one by emulation: ``avx512,+amx-tile,+amx-bf16``.
+    ``avx512,-amx-tile`` to do without a feature, or lends it one by emulation: ``avx512,+amx-tile,+amx-bf16``. Whatever
+    else the target needs is then emulated, too.
 
     Raises ``UnsupportedError`` when the machine is of no known family, is too weak, or ``MNN_TARGET`` names something
     that this machine cannot run.
@@ -218,7 +219,8 @@ def _host_target(given: str | None) -> Target:
         known = ", ".join(sorted(emulation.FEATURES))
         raise UnsupportedError(f"MNN_TARGET is '{given}', but {', '.join(strange)} cannot be emulated; known: {known}")
     found -= set(without)
-    emulated = set(lent) - found
+    own = emulation.FEATURES.intersection(family.targets[bound].features) if lent else frozenset[str]()
+    emulated = own.union(lent) - found
     found |= emulated
     target = family.choose(found, bound or None)
     if target is None:
