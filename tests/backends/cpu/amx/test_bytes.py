@@ -18,6 +18,7 @@ from MNN.backends.cpu.binding.bind import BoundProgram
 from MNN.backends.cpu.codegen import toolchain
 from MNN.backends.cpu.codegen.library import shared_library
 from MNN.backends.cpu.compile import compile_stage
+from MNN.backends.cpu.products import operand_types
 from MNN.backends.cpu.targets import named_target
 from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
@@ -35,6 +36,8 @@ SIGNS = pytest.mark.parametrize(
 def tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     cheap_tiles(monkeypatch)
     monkeypatch.setattr(pairs_of_bytes, "has_tiles", lambda target, dot: True)
+    # Processors without VNNI would widen bytes to 16 bits before there is a product.
+    monkeypatch.setattr(operand_types, "uses_int16_dot", lambda target, rows: False)
 
 
 def draw(rng: np.random.Generator, kind: type, *shape: int) -> np.ndarray:

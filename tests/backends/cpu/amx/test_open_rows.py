@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from MNN.backends.cpu.amx.cost import grouping, panel_bytes
+from MNN.backends.cpu.amx.cost import panel_bytes
+from MNN.backends.cpu.amx.grouping import grouping
 from MNN.backends.cpu.amx.layout import DEPTH, Layout, rows_layout
 from MNN.backends.cpu.amx.open_rows import AmxOpenPackSpec, AmxOpenSpec
 from MNN.backends.cpu.amx.spec import PANEL
@@ -67,7 +68,7 @@ def contract(
         arrays[f"op{i}"] = op
         if kind in ("m", "mn"):
             arrays[f"rows{i}"] = (np.arange(m) * (n if kind == "mn" else 1)).astype(np.int32)
-    groups = grouping(target, most, nb, room, spec.parts, spec.w24, spec.half)
+    groups = grouping(target, most, nb, room, spec.parts, spec.w24, spec.half, overlap=spec.overlap)
     slots = {name: x.ctypes.data for name, x in arrays.items()}
     slots |= {"m": m, "mb": mb, "m_blocks": blocks, "k": k, "per": (chunk or room.n_steps * DEPTH) // DEPTH}
     slots |= {"pitch": room.pitch, "plane": room.plane, "panel": panel, "n": n, "nb": nb, "n_batch": z}

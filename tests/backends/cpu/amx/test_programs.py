@@ -11,8 +11,9 @@ import pytest
 from MNN.backends.base.constants import ConstantPool
 from MNN.backends.base.options import Options
 from MNN.backends.base.program import Program
-from MNN.backends.cpu.amx.cost import Plan, ask_ahead, plan_rows, plan_window
+from MNN.backends.cpu.amx.cost import Plan, plan_rows, plan_window
 from MNN.backends.cpu.amx.emission import emit_amx as amx
+from MNN.backends.cpu.amx.grouping import ask_ahead
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.binding.bind import BoundProgram
 from MNN.backends.cpu.codegen.library import shared_library

@@ -11,7 +11,7 @@ import itertools
 import numpy as np
 import pytest
 
-from MNN.backends.cpu.amx.cost import grouping
+from MNN.backends.cpu.amx.grouping import grouping
 from MNN.backends.cpu.amx.layout import Layout, direct_layout, joined_layout, rows_layout, window_layout
 from MNN.backends.cpu.amx.lines import has_lines, line_layout, lines_of
 from MNN.backends.cpu.amx.pack import AmxPackSpec
@@ -89,7 +89,7 @@ def contract(
     slots["next"] = slots["b"]
     numbers = ("chunks", "pitch", "plane", "step", "clear", "clear_rows", "m_blocks", "pairs")
     slots |= {name: getattr(layout, name) for name in numbers}
-    groups = grouping(target, n, nb, layout, spec.parts, spec.w24, spec.half)
+    groups = grouping(target, n, nb, layout, spec.parts, spec.w24, spec.half, overlap=spec.overlap)
     slots |= {"group": groups.group, "line": groups.line, "held": groups.held, "fetch": groups.lines * ROW_BYTES}
     slots |= {"panel": panel_bytes(layout, spec.parts, spec.w24, spec.half), "n": n, "nb": nb, "n_batch": z}
     slots |= {"shared": 0, "part": groups.part}
@@ -366,6 +366,19 @@ def test_when_tiles_pass(wide: bool) -> None:
     k, n = (768, 256) if wide else (64, 64)
     layout = rows_layout(np.arange(128) * k, np.zeros(1, np.int64), k, 128)
     assert grouping(amx_target(), n, n, layout, 1).passing == wide
+
+
+@pytest.mark.parametrize(("k", "n", "columns"), [(64, 1024, 256), (128, 256, 128), (1024, 256, 256)])
+def test_panels_stay_near_where_they_can(k: int, n: int, columns: int) -> None:
+    """As many as the first-level cache holds beside a pair's rows and sums, where every pair takes them again; as many
+    as before where it holds none of them, and of rows that come once."""
+    target = dataclasses.replace(amx_target(), l1_bytes=48 << 10, l2_bytes=8 << 20)
+    for rows, wanted in ((512, columns), (PANEL, min(n, 256))):
+        layout = rows_layout(np.arange(rows) * k, np.zeros(1, np.int64), k, rows)
+        groups = grouping(target, n, n, layout, 1, overlap=True)
+        assert groups.group == wanted
+        assert groups.held == 2 * PANEL * groups.line
+        assert groups.passing == (k > 128 or (rows == PANEL and k > 64))
 
 
 @pytest.mark.parametrize("bad", [{"parts": 4}, {"a": BF16}, {"operands": ("n",)}, {"a": DType.I8}])

@@ -58,8 +58,8 @@ class Amx:
             filled = b.udiv(block.index, n_blocks)
             z = b.udiv(filled, m_blocks)
             im = filled - z * m_blocks
-            self.n0 = n0 = (block.index - filled * n_blocks) * nb
-            self.n1 = n1 = b.intrinsic("smin", n0 + nb, n)
+            self.n0 = (block.index - filled * n_blocks) * nb
+            self.n1 = b.intrinsic("smin", self.n0 + nb, n)
             self.turn = load_word(b, TURN, entry(b, TURN, k.pointer("turns"), block.index), "ahead")
             self.bases(z)
             # Blocks that differ in their columns only share the rows.
@@ -72,9 +72,7 @@ class Amx:
                 self.last = b.icmp("eq", chunk.index, chunks - 1)
                 if not spec.direct:
                     b.if_(self.brings_rows(stale, parted), lambda: self.filling.fill(self.a, self.region))
-                with b.loop(n0, n1, k.slot("group")) as group:
-                    past = b.intrinsic("smin", group.index + k.slot("group"), n1)
-                    self.group(im, group.index, past, parted)
+                self.columns(im, parted)
             block.next(filled)
         return k.finish()
 
@@ -98,10 +96,22 @@ class Amx:
         ``parted``: there are several chunks."""
         return self.b.or_(stale, parted)
 
+    def columns(self, im: Value, parted: Value) -> None:
+        """All columns of block ``im``, for the current chunk; ``parted``: there are several chunks."""
+        k, b = self.k, self.b
+        none = b.const(I64, 0)
+        waiting = Results(none, none, none, self.sums, self.n0, none)
+        with b.loop(self.n0, self.n1, k.slot("group"), carry=waiting.values() if self.spec.overlap else ()) as group:
+            self.waiting = Results(*group.carried) if self.spec.overlap else waiting
+            self.group(im, group.index, b.intrinsic("smin", group.index + k.slot("group"), self.n1), parted)
+            group.next(*(self.waiting.values() if self.spec.overlap else ()))
+        if self.spec.overlap:
+            self.finishing.finish(Results(*group.results))
+
     def group(self, im: Value, first: Value, past: Value, parted: Value) -> None:
-        """Columns ``first ..`` of block ``im``, for the current chunk; ``parted``: there are several chunks."""
+        """Columns ``first ..`` of block ``im``, for the current chunk; ``parted``: there are several chunks. With
+        ``overlap``, ``waiting`` are the results of the pair before, and then of the last one."""
         k, b, spec, region = self.k, self.b, self.spec, self.region
-        origin = b.select(parted, self.n0, first)  # the column from which on sums are held
         panel = k.slot("panel")
         parted = b.icmp("sgt", self.chunks(), 1)
         skip = region["from"] * self.step_bytes
@@ -109,37 +119,46 @@ class Amx:
         steps = region["to"] - region["from"]
         nothing = b.const(I64, 0)
         tiles = self.row_tiles(im, first)
-        with b.loop(0, tiles, 2, carry=[behind, nothing, nothing, nothing, self.sums]) as tile:
+        waits = self.waiting.values() if spec.overlap else ()
+        # Where sums are held at once, those of a block lie from its first column on. Others are those of one group, and
+        # with overlap those of two pairs, which take turns: they stay in the first-level cache.
+        origin = b.select(parted, self.n0, first)
+        with b.loop(0, tiles, 2, carry=[behind, *waits]) as tile:
             rows = self._tile_rows(tile.index)
-            row = b.select(parted, tile.index * ROWS, b.const(I64, 0))
+            row = b.select(parted, tile.index * ROWS, nothing)
             sums = b.gep(b.gep(self.sums, I8, row * self.line), F32, first - origin)
-            waiting = tile.carried[1:]
-            with b.loop(first, past, 2 * _LANES, carry=[start, tile.carried[0], sums, waiting[3]]) as column:
-                base, self.ahead, to, before = column.carried
+            begin, end = self.results_of(im, tile.index)
+            with b.loop(first, past, 2 * _LANES, carry=[start, tile.carried[0], sums, *tile.carried[1:]]) as column:
+                base, self.ahead, to, *before = column.carried
                 left = past - column.index
                 wide = b.icmp("sgt", left, _LANES)
                 at = b.gep(base, I8, b.select(wide, skip * 2, skip))
                 whole = b.intrinsic("smin", left, b.const(I64, 2 * _LANES))
-                self.waiting = Results(waiting[0], waiting[1], waiting[2], before, column.index, whole)
+                held = to
+                if spec.overlap:
+                    self.waiting = Results(*before)
+                    held = b.select(parted, to, self._other(self.waiting.sums))
+                done = Results(begin, b.select(self.last, end, begin), tile.index * ROWS, held, column.index, whole)
                 if self.finishing.added is not None:
                     self.beginnings = self.finishing.beginnings(column.index, whole)
                 if spec.asks_results:
-                    begin, end = self.results_of(im, tile.index)
-                    end = b.select(self.last, end, begin)
-                    self.asked = Results(begin, end, nothing, to, column.index, whole)
-                self._pair(rows, at, to, tiles - tile.index, wide)
+                    self.asked = dataclasses.replace(done, row=nothing)
+                self._pair(rows, at, held, tiles - tile.index, wide)
                 ahead = b.gep(self.ahead, I8, steps * self.fetch)
-                column.next(b.gep(base, I8, panel), ahead, b.gep(to, F32, 2 * _LANES), b.gep(before, F32, 2 * _LANES))
-            done = Results(*self.results_of(im, tile.index), tile.index * ROWS, sums, first, past - first)
-            if spec.overlap:
-                end = b.select(self.last, done.end, done.begin)
-                tile.next(column.results[1], done.begin, end, done.row, sums)
-            else:
+                after = done.values() if spec.overlap else ()
+                column.next(b.gep(base, I8, panel), ahead, b.gep(to, F32, 2 * _LANES), *after)
+            if not spec.overlap:
+                done = Results(begin, end, tile.index * ROWS, sums, first, past - first)
                 b.if_(self.last, lambda: self.finishing.finish(done))
-                tile.next(column.results[1], nothing, nothing, nothing, sums)
+            tile.next(column.results[1], *column.results[3:])
         if spec.overlap:
-            begin, end, row, sums = tile.results[1:]
-            self.finishing.finish(Results(begin, end, row, sums, first, past - first))
+            self.waiting = Results(*tile.results[1:])
+
+    def _other(self, sums: Value) -> Value:
+        """Of the two places where sums of a pair are held, the one that is not at ``sums``."""
+        b = self.b
+        second = b.gep(self.sums, I8, self.line * (2 * ROWS))
+        return b.select(b.icmp("eq", sums, self.sums), second, self.sums)
 
     def chunks(self) -> Value:
         """In how many parts blocks sum their steps."""
@@ -196,35 +215,35 @@ class Amx:
         """The sums of the next two row tiles (one, when ``left`` is 1) and one panel, of two tiles where ``wide``."""
         b = self.b
 
-        def run(height: int, width: int) -> Callable[[], tuple[()]]:
-            def emit() -> tuple[()]:
-                self._sums(rows, panel, sums, height, width)
-                return ()
+        def run(height: int, width: int) -> Callable[[], tuple[Value, ...]]:
+            return lambda: self._sums(rows, panel, sums, height, width)
 
-            return emit
-
-        def of_height(height: int) -> Callable[[], tuple[()]]:
-            def emit() -> tuple[()]:
-                b.if_else(wide, run(height, 2), run(height, 1))
-                return ()
-
-            return emit
+        def of_height(height: int) -> Callable[[], tuple[Value, ...]]:
+            return lambda: tuple(b.if_else(wide, run(height, 2), run(height, 1)))
 
         two = b.icmp("sgt", left, 1)
-        if self.spec.overlap:
-            # The pair before is finished in between the products of this one, where both are whole.
-            whole = b.and_(two, b.icmp("eq", self.waiting.columns, 2 * _LANES))
-            now = self.waiting
+        if not self.spec.overlap:
+            b.if_else(two, of_height(2), of_height(1))
+            return
+        # The pair before is finished in between the products of this one, where it is whole, and what is left behind
+        # them: sums that were stored just now are not at hand at once.
+        now = self.waiting
+        whole = b.and_(two, b.icmp("eq", now.columns, 2 * _LANES))
+        self.waiting = dataclasses.replace(now, end=b.select(whole, now.end, now.begin))
+        (left_over,) = b.if_else(two, of_height(2), of_height(1))
 
-            def at_once() -> tuple[()]:
-                self.finishing.finish(now)
-                return ()
+        def in_pairs() -> tuple[()]:
+            self.finishing.some(now, left_over, now.end)
+            return ()
 
-            b.if_else(whole, tuple, at_once)
-            self.waiting = dataclasses.replace(now, end=b.select(whole, now.end, now.begin))
-        b.if_else(two, of_height(2), of_height(1))
+        def all_of_them() -> tuple[()]:
+            self.finishing.finish(now)
+            return ()
 
-    def _sums(self, rows: Value, panel: Value, sums: Value, height: int, width: int) -> None:
+        b.if_else(whole, in_pairs, all_of_them, likely=True)
+
+    def _sums(self, rows: Value, panel: Value, sums: Value, height: int, width: int) -> tuple[Value, ...]:
+        """With ``overlap``, gives the number of the first result of the pair before that is not finished."""
         b, tiles, spec, region = self.b, self.tiles, self.spec, self.region
         step_bytes = width * self.step_bytes
         held = [
@@ -244,7 +263,7 @@ class Amx:
             return ()
 
         b.if_else(self.fresh, zero, load, likely=True)
-        both = spec.overlap and height == width == 2
+        both = spec.overlap and height == 2
         products = len(PRODUCTS[spec.parts]) * height * width
         last = region["to"] - 1
         self.unpack_first(Packed.at(b, panel, width, 0), width)
@@ -275,10 +294,13 @@ class Amx:
                 loaded = (left_part, right_part)
             asked = [self.finishing.ask(self.asked, result.pop())] if spec.asks_results else []
             if both:
-                result = [self.finishing.some(self.waiting, result[0])]
+                past = self.finishing.step_end(self.waiting, result[0])
+                past = b.select(b.icmp("eq", step.index, last), result[0], past)
+                result = [self.finishing.some(self.waiting, result[0], past)]
             step.next(behind, b.gep(ahead, I8, self.fetch), *result, *asked)
         for register, pointer in held:
             tiles.store(register, pointer, self.line)
+        return ((step.results[2] if both else self.waiting.begin),) if spec.overlap else ()
 
     def begin(self, register: int, column: int) -> None:
         """What sums of a column tile begin with."""

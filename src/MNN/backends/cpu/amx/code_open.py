@@ -40,8 +40,8 @@ class _Open(Amx):
             filled = b.udiv(block.index, n_blocks)
             z = b.udiv(filled, k.slot("m_blocks"))
             im = filled - z * k.slot("m_blocks")
-            self.n0 = n0 = (block.index - filled * n_blocks) * nb
-            self.n1 = n1 = b.intrinsic("smin", n0 + nb, n)
+            self.n0 = (block.index - filled * n_blocks) * nb
+            self.n1 = b.intrinsic("smin", self.n0 + nb, n)
             self.bases(z)
             self._low = low = b.intrinsic("smin", im * mb, m)
             self._past = b.intrinsic("smin", low + mb, m)
@@ -62,9 +62,7 @@ class _Open(Amx):
                 length = b.intrinsic("smin", depth - first, steps * DEPTH)
                 bring = functools.partial(self.filling.fill_rows, self.a, low, self._past, first, length)
                 b.if_(self.brings_rows(stale, parted), bring)
-                with b.loop(n0, n1, k.slot("group")) as group:
-                    past = b.intrinsic("smin", group.index + k.slot("group"), n1)
-                    self.group(im, group.index, past, parted)
+                self.columns(im, parted)
             block.next(filled)
         return k.finish()
 

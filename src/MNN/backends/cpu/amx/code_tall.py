@@ -41,6 +41,11 @@ class _Tall(Amx):
         del parted  # the first chunk brings all
         return self.b.and_(stale, self.fresh)
 
+    def columns(self, im: Value, parted: Value) -> None:
+        with self.b.loop(self.n0, self.n1, self.k.slot("group")) as group:
+            past = self.b.intrinsic("smin", group.index + self.k.slot("group"), self.n1)
+            self.group(im, group.index, past, parted)
+
     def group(self, im: Value, first: Value, past: Value, parted: Value) -> None:
         del parted  # all sums of a group of columns are held at once
         k, b, spec, region = self.k, self.b, self.spec, self.region
@@ -152,7 +157,7 @@ class _Tall(Amx):
                     next(fetched)
                     next(unpacked)
             if spec.overlap:
-                result = self.finishing.some(self._before, result)
+                result = self.finishing.some(self._before, result, self.finishing.step_end(self._before, result))
             step.next(behind, b.gep(ahead, I8, self.fetch), result)
         for register, pointer in enumerate(held):
             tiles.store(register, pointer, self.line)

@@ -9,16 +9,14 @@ from __future__ import annotations
 import functools
 import heapq
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from MNN.backends.cpu.amx.byte_parts import STEP_BYTES
 from MNN.backends.cpu.amx.layout import DEPTH, HEIGHT, LEAST, Layout
 from MNN.backends.cpu.amx.scale import SCALE_BYTES
 from MNN.backends.cpu.amx.split import PRODUCTS
-from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS, TILE_BYTES
+from MNN.backends.cpu.amx.tiles import ROWS, TILE_BYTES
 from MNN.backends.cpu.products.geometry import Window
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
@@ -73,23 +71,10 @@ _MOST_SHARES = 4
 """Blocks per thread, at most, that columns or rows are cut into for the threads' sake."""
 _CHUNK = 128 << 10
 """Bytes of A in a block where B is small enough to be read again for every block."""
-_GROUP = 8
-"""Panels of a group at most: rows of results are then written in runs of some length, which memory likes."""
-_TALL_GROUP = 4
-"""Panels of a group of tall sums at most: what is fetched ahead is the group behind."""
 STRETCH = 4
 """Steps of tall sums at a time: four row tiles of two parts then take two thirds of the first-level cache."""
 _CHUNKED_COLUMNS = 1024
 _LEAST_CHUNK = 256
-_GROUP_SHARE = 16
-"""A group takes at most one part in so many of the second-level cache: the one behind it is fetched meanwhile."""
-_AHEAD = (1, 4, 16, 32)
-"""Lines that kernels ask for in a step. Few kinds of kernels do for all sizes: a step goes on where the next line is
-that nobody has asked for, and asking again for the lines behind it costs little."""
-_ASK = 1.0
-"""Cycles to ask for a line that is there (ResNet-18 in ``low``: three of them in every step take 2 %)."""
-_UNASKED = 16.0
-"""Cycles that a step waits for a line which was not asked for, of those that the third-level cache brings in turns."""
 
 
 @dataclass(frozen=True)
@@ -108,66 +93,9 @@ class Plan:
     slices: int = 1
 
 
-@dataclass(frozen=True)
-class Grouping:
-    """How columns are taken: in a ``group`` at a time, how many ``lines`` the steps of a kernel call should ask for,
-    its spec's ``passing``, and of shared rows the ``part`` of the columns that a block computes."""
-
-    group: int
-    line: int
-    held: int
-    lines: int
-    passing: bool
-    part: int
-
-    def words(self) -> dict[str, int]:
-        """The slots of a kernel call that follow."""
-        return {"group": self.group, "line": self.line, "held": self.held, "fetch": self.lines * ROW_BYTES}
-
-
 def panel_bytes(n_steps: int, parts: int, w24: bool = False, half: bool = False) -> int:
     """Bytes of a packed panel of B."""
     return n_steps * 2 * (STEP_BYTES if w24 else parts * TILE_BYTES) + half * SCALE_BYTES
-
-
-def grouping(
-    target: Target, n: int, nb: int, layout: Layout, parts: int, w24: bool = False, half: bool = False, shared: int = 0
-) -> Grouping:
-    """For ``n`` columns in blocks of ``nb``; every block has some of those of ``shared`` row tiles, in whole groups."""
-    size = panel_bytes(layout.n_steps, parts, w24, half)
-    panels = -(-min(n, nb) // PANEL)
-    share = -(-panels // layout.m_blocks) if shared else panels
-    pairs = layout.pairs
-    if layout.tall:
-        group, columns, rows = -(-panels // -(-panels // _TALL_GROUP)), panels, max(layout.tiles, LEAST) * ROWS
-    elif layout.chunks > 1:
-        group, columns, rows = 1, panels, pairs * PANEL
-    else:
-        most = 1 if layout.sliced else max(1, min(_GROUP, share, target.l2_bytes // _GROUP_SHARE // size))
-        group = columns = -(-share // -(-share // most))
-        rows = PANEL
-    line = columns * PANEL * 4
-    line += ROW_BYTES if line % 256 == 0 else 0
-    in_cache = panels * size <= target.l2_bytes // 4 and layout.m_blocks > 2
-    least = (layout.tiles - shared) // 2 if shared else pairs  # of a group's pairs of tiles
-    lines = 0 if in_cache else min(-(-size // (layout.n_steps * ROW_BYTES)) // least, _AHEAD[-1])
-    left = parts * min(layout.n_steps * PANEL * ROW_BYTES, int(np.ptp(layout.kofs)) + PANEL * layout.pitch)
-    passing = layout.tall or left + group * size > target.l1_bytes  # two row tiles and a group, one after the other
-    return Grouping(group * PANEL, line, rows * line, lines, passing, -(-share // group) * group * PANEL)
-
-
-def ask_ahead(lines: int, steps: int, made: Collection[int] = (), spare: float = 0.0) -> int:
-    """For how many lines a kernel should ask in each of so many ``steps`` where ``lines`` are wanted.
-
-    A kernel that was ``made`` is taken where what it asks for beyond them, or does not ask for, costs no more than
-    ``spare`` cycles.
-    """
-    best = next(n for n in _AHEAD if n >= lines)
-
-    def cost(n: int) -> float:
-        return steps * ((n - best) * _ASK if n >= lines else (lines - n) * _UNASKED)
-
-    return min((n for n in made if cost(n) <= spare), key=lambda n: (cost(n), n), default=best)
 
 
 def asks_results(target: Target, dtype: DType, count: int) -> bool:

@@ -37,7 +37,7 @@ _GROUPS = (
     word("held", "bytes of all sums that are held"),
     word("fetch", "bytes of what is asked for ahead in each step"),
 )
-"""How columns are taken: see :meth:`MNN.backends.cpu.amx.cost.Grouping.words`."""
+"""How columns are taken: see :meth:`MNN.backends.cpu.amx.grouping.Grouping.words`."""
 AMX = Record(
     "contraction on tiles",
     word("a", "A", pointer=True),

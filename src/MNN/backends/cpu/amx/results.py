@@ -35,6 +35,10 @@ class Results:
     column: Value
     columns: Value
 
+    def values(self) -> tuple[Value, ...]:
+        """What it is made of, for a loop to carry."""
+        return self.begin, self.end, self.row, self.sums, self.column, self.columns
+
 
 class Finishing:
     """Emits the end of results. ``scale``: where A's is, if it has one. ``right`` (packed B), ``c`` and ``operands``:
@@ -106,12 +110,15 @@ class Finishing:
                 tail = make_tail(b, left, lanes) if self._masks else None
                 self._store(epilogue, line, column.index, lanes, tail)
 
-    def some(self, results: Results, result: Value) -> Value:
-        """Finishes the next of these results, of 32 columns, as many as fall to a step; the number of the next."""
-        k, b, spec = self._k, self._b, self._spec
+    def step_end(self, results: Results, result: Value) -> Value:
+        """Up to where a step finishes these results, of which ``result`` is the next."""
+        pace = self._k.slot("pace") if self.pace is None else self.pace
+        return self._b.intrinsic("smin", result + pace, results.end)
+
+    def some(self, results: Results, result: Value, past: Value) -> Value:
+        """Finishes these results, of 32 columns, from ``result`` up to ``past``; the number of the next."""
+        b, spec = self._b, self._spec
         epilogue = Epilogue(b, spec.sums, spec.out, spec.epilogue)
-        pace = k.slot("pace") if self.pace is None else self.pace
-        past = b.intrinsic("smin", result + pace, results.end)
         with b.loop(result, past) as some:
             line = self._line(results, some.index)
             self._store_both(epilogue, line, b.const(I64, 0))

@@ -17,9 +17,7 @@ from MNN.backends.cpu.amx.cost import (
     PANEL,
     STRETCH,
     Plan,
-    ask_ahead,
     asks_results,
-    grouping,
     is_tall,
     panel_bytes,
     plan_rows,
@@ -31,6 +29,7 @@ from MNN.backends.cpu.amx.emission.emit_prefetch import turns
 from MNN.backends.cpu.amx.emission.emit_slices import can_sum, emit_sum
 from MNN.backends.cpu.amx.emission.emit_weights import Right
 from MNN.backends.cpu.amx.emission.pairs_of_bytes import BYTES, of_bytes
+from MNN.backends.cpu.amx.grouping import ask_ahead, grouping
 from MNN.backends.cpu.amx.layout import (
     Layout,
     direct_layout,
@@ -303,9 +302,8 @@ class _Job:
         a, c, n, epilogue, n_batch = product.a, product.c, product.n, product.epilogue, product.batches
         nb = tall_columns(e.target, layout, min(n, plan.nb)) if layout.tall else plan.nb
         w24 = not self.half and self.right.w24(e, layout, self.parts)
-        shared = -(-plan.shared // ROWS)
-        groups = grouping(e.target, n, nb, layout, self.parts, w24, self.half, shared)
-        overlap = epilogue.body is not None
+        shared, overlap = -(-plan.shared // ROWS), epilogue.body is not None
+        groups = grouping(e.target, n, nb, layout, self.parts, w24, self.half, shared, overlap)
         steps = n_batch * layout.m_blocks * layout.pairs * -(-n // PANEL) * layout.n_steps
         types = (a.dtype, c.dtype, self.parts, epilogue.body, epilogue.kinds)
         moved = layout.moves is not None

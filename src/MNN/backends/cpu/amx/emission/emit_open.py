@@ -8,8 +8,9 @@ import numpy as np
 
 from MNN.backends.base.candidates import Candidate
 from MNN.backends.base.program import Ref
-from MNN.backends.cpu.amx.cost import PANEL, Plan, ask_ahead, asks_results, grouping, panel_bytes, plan_rows
+from MNN.backends.cpu.amx.cost import PANEL, Plan, asks_results, panel_bytes, plan_rows
 from MNN.backends.cpu.amx.emission.emit_weights import Right
+from MNN.backends.cpu.amx.grouping import ask_ahead, grouping
 from MNN.backends.cpu.amx.layout import DEPTH, Layout, rows_layout
 from MNN.backends.cpu.amx.open_rows import AmxOpenSpec
 from MNN.backends.cpu.amx.tiles import ROWS
@@ -55,10 +56,10 @@ class OpenRows:
         unit, blocks = PANEL if e.threads == 1 else ROWS, -(-room_of(m) // plan.rows)
         layout = self._layout(-(-room_of(m) // (unit * blocks)) * unit, plan.chunk)
         w24 = not self.half and self.right.w24(e, layout, self.parts)
-        groups = grouping(e.target, room_of(n), plan.nb, layout, self.parts, w24, self.half)
+        overlap = epilogue.body is not None
+        groups = grouping(e.target, room_of(n), plan.nb, layout, self.parts, w24, self.half, overlap=overlap)
         steps = room_of(n_batch) * blocks * layout.pairs * -(-room_of(n) // PANEL) * layout.n_steps
         types = (a.dtype, c.dtype, self.parts, epilogue.body, epilogue.kinds)
-        overlap = epilogue.body is not None
         asks = asks_results(e.target, c.dtype, room_of(m) * room_of(n) * room_of(n_batch))
         family = ("AMX open", *types, groups.passing, w24, self.half, asks)
         ahead = ask_ahead(groups.lines, steps, e.pool.kept_choices.made(family), e.spare * e.threads)
