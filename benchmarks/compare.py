@@ -30,6 +30,7 @@ from .models import Model, find, real_names
 from .peers.catalog import PEERS, PLAIN, Peer
 from .peers.convert import converted
 from .peers.interface import UnavailableError
+from .peers.worker import CLOCKS
 from .records import Record, Row, combined, load, machine, save
 from .reference import error, reference
 from .report import publish, write
@@ -85,6 +86,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--turn", type=float, default=250.0, help="ms of a turn (two runs at least); default %(default)s"
     )
+    parser.add_argument(
+        "--clock", choices=sorted(CLOCKS), default="wall",
+        help="time that passes, or time of the processor, for one thread on a machine with neighbours",
+    )  # fmt: skip
     parser.add_argument("--cores", help="cores to pin to, such as 0,1; default the first ones")
     parser.add_argument(
         "--shape", action="append", default=[], help="input:1x3x224x224, for a file with open dimensions"
@@ -138,10 +143,15 @@ def _measure(options: argparse.Namespace, settings: list[str], folder: Path) -> 
         chosen = set(_known(options.engines, families, "engine"))
     peers = engines_of([SETTINGS[s] for s in settings], chosen)
     work = work_folder(options.work)
-    about = machine()
+    counts = [int(t) for t in options.threads.split(",")]
+    if options.clock == "processor" and max(counts) > 1:
+        raise SystemExit("--clock processor counts the time of all threads together: it measures one thread only")
+    about = {**machine(), "clock": options.clock}
     end = time.monotonic() + options.limit if options.limit else float("inf")
-    for threads in [int(t) for t in options.threads.split(",")]:
-        conditions = Conditions(threads, cores_for(threads, options.cores), options.turn, options.rounds)
+    for threads in counts:
+        conditions = Conditions(
+            threads, cores_for(threads, options.cores), options.turn, options.rounds, clock=options.clock
+        )
         for batch in [int(b) for b in options.batch.split(",")]:
             for name in _models(options.models):
                 label = Path(name).stem if name.endswith(".onnx") else name

@@ -115,13 +115,15 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Conditions:
-    """How to measure: each round gives every engine a turn of ``turn_ms``, on these cores."""
+    """How to measure: each round gives every engine a turn of ``turn_ms``, on these cores, by this ``clock``
+    (:data:`benchmarks.peers.worker.CLOCKS`)."""
 
     threads: int
     cores: tuple[int, ...]
     turn_ms: float = 250.0
     rounds: int = 7
     pause_s: float = 0.02
+    clock: str = "wall"
 
 
 def measure(
@@ -153,7 +155,7 @@ def measure(
             for turn in range(conditions.rounds):
                 for k in range(len(running)):
                     process, result = running[(turn + k) % len(running)]
-                    answer = process.ask("run", turn_ms=conditions.turn_ms)
+                    answer = process.ask("run", turn_ms=conditions.turn_ms, clock=conditions.clock)
                     result.rounds_ms.append(answer["times_ms"])
                     time.sleep(conditions.pause_s)
             for process, result in running:

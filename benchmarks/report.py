@@ -45,6 +45,12 @@ LEAST = """\
   that were measured in several runs (up to {}) each engine counts with its minimum time of all of them.
 """
 
+PROCESSOR_TIME = """\
+- Times on this page are of the processor, not of the clock on the wall, as others used the machine: what a run of an
+  engine's process had of it, all of its threads together. What others leave of the caches and of the memory's
+  bandwidth is still part of them: in a calm machine every engine is faster.
+"""
+
 
 def write(records: Sequence[Record], folder: Path) -> str:
     """``compare.md``, ``compare.json`` and plots; returns the summary as text."""
@@ -64,8 +70,7 @@ def markdown(records: Sequence[Record], images: str = "", page: str = "") -> str
     used = list({id(r): r for r in found.values()}.values())
     parts = [PREFACE, tables.machines(used), "## Summary\n", tables.summary_table(summary(records))]
     parts += [f"![ratios]({images}summary{page}.png)\n", f"![times and errors]({images}latency{page}.png)\n"]
-    runs = _runs(used)
-    parts += [tables.promises(summary(records)), METHOD + (LEAST.format(runs) if runs > 1 else "")]
+    parts += [tables.promises(summary(records)), METHOD + _exceptions(used)]
     for setting, threads, batch in dict.fromkeys((s, t, b) for s, t, b, _ in found):
         here = [r for (s, t, b, _), r in found.items() if (s, t, b) == (setting, threads, batch)]
         parts.append(tables.times(here, setting))
@@ -111,9 +116,11 @@ def publish(records: Sequence[Record], root: Path = REPOSITORY, page: str = "") 
     readme.write_text(f"{before}{begin}\n{_readme(records, page)}{end}{after}", encoding="utf-8")
 
 
-def _runs(records: Sequence[Record]) -> int:
-    """The most runs that any of the records is the minimum of."""
-    return max(r.machine.get("runs", 1) for r in records)
+def _exceptions(records: Sequence[Record]) -> str:
+    """What was measured in another way than usual: as the minimum of several runs, by another clock."""
+    runs = max(r.machine.get("runs", 1) for r in records)
+    clocks = {r.machine.get("clock", "wall") for r in records}
+    return (LEAST.format(runs) if runs > 1 else "") + (PROCESSOR_TIME if "processor" in clocks else "")
 
 
 def _readme(records: Sequence[Record], page: str) -> str:
