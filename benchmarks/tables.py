@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
+from .architectures.catalog import MAIN
 from .peers.catalog import PEERS
 from .records import Record, Row
 from .settings import NOTES, SETTINGS, WRONG
@@ -88,10 +89,11 @@ def promises(lines: Sequence[Line]) -> str:
             continue
         target = line.setting.target
         met = not line.missing and line.mean >= target.mean and line.lowest.ratio >= target.lowest
+        few = f" by the {len(line.standings)} measured" if len(line.standings) < len(MAIN) else ""
         rows.append(
             f"| `{line.setting.name}` | {line.threads} | {line.mean:.2f} | {target.mean:.2f} | "
             f"{line.lowest.ratio:.2f} | {f'{target.lowest:.2f}' if target.lowest else '-'} | "
-            f"{'met' if met else 'not met'} |"
+            f"{'met' if met else 'not met'}{few} |"
         )
     return "\n".join([*rows, ""]) if len(rows) > 3 else ""
 
@@ -179,8 +181,9 @@ def threads(records: Sequence[Record]) -> str:
 
 
 def costs(records: Sequence[Record]) -> str:
-    """Start, memory, and what the Python API adds, from the runs with one thread and batch 1."""
-    chosen = [r for r in records if r.threads == 1 and r.batch == 1]
+    """Start, memory, and what the Python API adds, of the runs with one thread and batch 1 by the clock on the wall:
+    beside neighbours a start says nothing."""
+    chosen = [r for r in records if r.threads == 1 and r.batch == 1 and r.machine.get("clock", "wall") == "wall"]
     engines = [e for e in PEERS if any((x := r.row(e)) and x.min_ms for r in chosen)]
     if not chosen:
         return ""

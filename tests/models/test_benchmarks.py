@@ -174,6 +174,15 @@ def test_report_marks_the_fastest_and_explains_what_is_missing() -> None:
     assert "API adds" in text
 
 
+def test_a_report_says_by_which_clock_it_was_measured() -> None:
+    usual = record("resnet18", 1.0)
+    other = dataclasses.replace(usual, machine={**usual.machine, "clock": "processor"})
+    assert "Times on this page are of the processor" in markdown([other])
+    assert "## Start" not in markdown([other])
+    assert "met by the 1 measured" in markdown([other])
+    assert "Times on this page are of the processor" not in markdown([usual])
+
+
 def test_the_small_table_has_a_row_for_each_setting() -> None:
     records = [record("resnet18", 1.0), record("resnet50", 4.0), record("resnet18", 0.5, threads=2)]
     rows = small_table(summary([*records, record("densenet121", 9.0)])).splitlines()
@@ -182,7 +191,7 @@ def test_the_small_table_has_a_row_for_each_setting() -> None:
     assert rows[-1].startswith("`high`: against ONNX Runtime, OpenVINO f32, ncnn")
 
 
-@pytest.mark.parametrize("page", ["", "-amx"])
+@pytest.mark.parametrize("page", ["", "-amx", "-avx2"])
 def test_published_pages_are_those_of_their_numbers(page: str) -> None:
     """The tables can be made again from the published records, and say what these say."""
     docs = REPOSITORY / "docs"
