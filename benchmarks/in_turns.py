@@ -3,8 +3,8 @@
 For machines where little can be installed: needs ``onnxruntime`` and ``openvino`` beside this engine, nothing else.
 ``DIR`` holds what ``benchmarks.export`` wrote, or ``benchmarks.quantize``; files named ``<model>-<quantiser>.onnx`` are
 quantised ones, which this engine runs at its default precision alone. Every engine has its turn in every round, each
-turn begins with an untimed run, and the minimum counts. Pin the process to a core (``taskset``). Differences are from
-ONNX Runtime without optimisations, relative to the largest output. Prints rows of a Markdown table.
+turn begins with an untimed run, and the minimum CPU time counts. Pin the process to a core (``taskset``). Differences
+are from ONNX Runtime without optimisations, relative to the largest output. Prints rows of a Markdown table.
 """
 
 from __future__ import annotations
@@ -80,16 +80,16 @@ def engines(path: Path, data: Arrays, names: list[str], quantised: bool) -> Iter
 
 
 def in_turns(runs: dict[str, Run], seconds: float, rounds: int = 8) -> dict[str, float]:
-    """The minimum milliseconds of each, with so many ``seconds`` for each."""
+    """The minimum CPU time of each in milliseconds, with so many ``seconds`` for each."""
     best = dict.fromkeys(runs, float("inf"))
     for _ in range(rounds):
         for name, run in runs.items():
             run()
-            end = time.perf_counter() + seconds / rounds
+            end = time.process_time() + seconds / rounds
             while True:
-                start = time.perf_counter()
+                start = time.process_time()
                 run()
-                now = time.perf_counter()
+                now = time.process_time()
                 best[name] = min(best[name], 1e3 * (now - start))
                 if 2 * now - start > end:
                     break
