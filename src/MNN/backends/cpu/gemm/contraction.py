@@ -129,6 +129,8 @@ class ContractSpec(GeneratedSpec):
             raise ValueError("rows share vectors in pairs, for products of bytes with packed ones and results behind")
         if self.in_lanes and (not self.b_packed or self.acc is not DType.I32 or self.group == 1):
             raise ValueError("groups lie in lanes of sums of several products of integers")
+        if self.byte_pairs and (not dot4 or not self.b_packed or self.beside or self.rows_in_pairs or self.in_lanes):
+            raise ValueError("pairs of bytes are summed of packed ones, in whole rows")
         check_epilogue(self.epilogue, self.operands, self.sums, self.out)
 
     fits: bool = field(default=False, kw_only=True)
@@ -139,6 +141,10 @@ class ContractSpec(GeneratedSpec):
     """Whether rows share the last of the ``nv`` vectors, of which a tile has half as columns, see
     :mod:`MNN.backends.cpu.gemm.row_pairs`: with ``group`` 4, packed B, an epilogue, k in whole groups and an even
     number of rows."""
+
+    byte_pairs: bool = field(default=False, kw_only=True)
+    """Whether sums are of pairs of bytes: with ``group`` 4, one tap, k in whole groups, and B packed by
+    :func:`MNN.backends.cpu.packing.byte_pairs.pack_byte_pairs` (ldb is not looked at)."""
 
     channels: tuple[int, int] = field(default=(0, 0), kw_only=True)
     """In and out of each of the small groups that columns belong to

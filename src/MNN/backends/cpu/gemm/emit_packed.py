@@ -41,7 +41,10 @@ def emit_packed(
     )  # fmt: skip
     target, tile = blocks
     taps = np.tile(product.taps, weights.parts)
-    b_ref, ldb, panel, b_batch = weights.packed(e, spec.nr(e.target), n_batch, a.dtype)
+    if spec.byte_pairs:
+        b_ref, ldb, panel, b_batch = weights.packed_in_pairs(e, spec.nr(e.target), a.dtype)
+    else:
+        b_ref, ldb, panel, b_batch = weights.packed(e, spec.nr(e.target), n_batch, a.dtype)
     steps = taps.size * -(-depth // weights.group)
     mb, nb, ub = choose_blocks(target, room_of(m), n, steps, e.threads, tile, DType.F32, True)
     args: dict[str, int | Ref] = {

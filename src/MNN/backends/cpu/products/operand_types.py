@@ -21,10 +21,13 @@ _BYTES = (DType.I8, DType.U8, DType.I16)
 """Element types of constant weights that bytes are multiplied by."""
 
 
-def multiplied(e: Emitter, x: Tensor, y: Tensor, simple: bool = True, rows: int = 0) -> tuple[Tensor, Tensor, int]:
+def multiplied(
+    e: Emitter, x: Tensor, y: Tensor, simple: bool = True, rows: int = 0, in_pairs: bool = False
+) -> tuple[Tensor, Tensor, int]:
     """Both sides in types that a kernel multiplies, and how many products it sums at once (1 unless ``simple``).
 
-    ``rows`` of the left side make it worth preparing constant weights for them."""
+    ``rows`` of the left side make it worth preparing constant weights for them; ``in_pairs``: bytes are summed in pairs
+    (:mod:`MNN.backends.cpu.packing.byte_pairs`)."""
     if x.dtype is DType.BF16X2:  # for tiles alone
         return x, _widened(e, y), 1
     if x.dtype is DType.F16 and e.precision == "low" and e.target.multiplies_f16:
@@ -37,7 +40,7 @@ def multiplied(e: Emitter, x: Tensor, y: Tensor, simple: bool = True, rows: int 
         y = _widened(e, y)
     if group == DOT4:
         if simple and y.const is not None and y.dtype in _BYTES and uses_int16_dot(e.target, rows):
-            return _converted(e, x, DType.I16), y, DOT2
+            return (x, y, DOT4) if in_pairs else (_converted(e, x, DType.I16), y, DOT2)
         if y.dtype is DType.I8 or (simple and y.const is not None and y.dtype in (DType.U8, DType.I16)):
             return x, y, group
         group = 1

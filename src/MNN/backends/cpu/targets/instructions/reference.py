@@ -27,6 +27,12 @@ def pairs(a: Array, b: Array) -> Array:
     return np.asarray((a.astype(np.int32) * b.astype(np.int32)).reshape(-1, 2).sum(1, dtype=np.int32))
 
 
+def pairs_of_bytes(a: Array, b: Array) -> Array:
+    """Sums of two neighbouring products of u8 by i8, in i16, saturated."""
+    sums = (a.astype(np.int32) * b.astype(np.int32)).reshape(-1, 2).sum(1)
+    return np.asarray(np.clip(sums, -(1 << 15), (1 << 15) - 1).astype(np.int16))
+
+
 def packed(a: Array, b: Array) -> Array:
     """i32 to i16, saturated: groups of four of ``a`` and of ``b`` in turns."""
     return _narrowed(a, b, np.int16)

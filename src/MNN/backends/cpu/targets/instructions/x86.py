@@ -46,6 +46,8 @@ INSTRUCTIONS = (
     *(_vnni_int8(bits) for bits in (128, 256)),
     *(i for bits in (256, 512) for i in _bf16(bits)),
     instruction(can.TWO_TO_BF16, 512, "llvm.x86.avx512bf16.cvtne2ps2bf16.512", "avx512bf16"),
+    instruction(can.PAIRS_BYTES, 128, "llvm.x86.ssse3.pmadd.ub.sw.128", "ssse3"),
+    instruction(can.PAIRS_BYTES, 256, "llvm.x86.avx2.pmadd.ub.sw", "avx2"),
     instruction(can.PAIRS_I16, 128, "llvm.x86.sse2.pmadd.wd", "sse4.1"),
     instruction(can.PAIRS_I16, 256, "llvm.x86.avx2.pmadd.wd", "avx2"),
     instruction(can.PAIRS_I16, 512, "llvm.x86.avx512.pmaddw.d.512", "avx512bw", plain=emulation.pairs),
