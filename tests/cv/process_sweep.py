@@ -3,11 +3,11 @@
 python -m tests.cv.process_sweep --official PYTHON --seeds 0 500
 
 PYTHON is an interpreter with PyMNN, in an environment of its own (:mod:`tests.interop.official` makes one). Pixels
-that lie between two of the source, and those beside the first and the last one of a row that lie inside, where PyMNN
-counts otherwise, do not count (:func:`settled`). Not asked for is what PyMNN 3.6.1 does not do: cubic interpolation (it
-takes the nearest pixel), wrapping by repeating (it clamps), bytes in their own format where nothing moves (it writes
-nothing), and the right ends of turned rows that are filled up. Two pixels of its results share the colours of YUV
-pictures, so those are the same everywhere here.
+that lie between two of the source, and those beside the first and the last one of a row that lie inside, or where
+a row passes the source between two of its pixels, as PyMNN counts otherwise there, do not count (:func:`settled`). Not
+asked for is what PyMNN 3.6.1 does not do: cubic interpolation (it takes the nearest pixel), wrapping by repeating (it
+clamps), bytes in their own format where nothing moves (it writes nothing), and the right ends of turned rows that are
+filled up. Two pixels of its results share the colours of YUV pictures, so those are the same everywhere here.
 """
 
 from __future__ import annotations
@@ -129,13 +129,20 @@ def settled(call: Asked) -> Any:
     if call.config["wrap"] == 1:
         for p, last in ((u, call.size[0] - 1), (v, call.size[1] - 1)):
             found &= (np.abs(p) > 1e-3) & (np.abs(p - last) > 1e-3) | (p == 0)
-        inside = (u >= 0) & (u <= call.size[0] - 1) & (v >= 0) & (v <= call.size[1] - 1)
+        inside = _inside(u, v, call.size)
         wide = np.pad(inside, ((0, 0), (3, 3)), "edge")
         for i in range(7):
             found &= wide[:, i : i + columns] == inside
+        for step in np.linspace(-1, 1, 33):  # where a row passes between two of its pixels, PyMNN takes one outside
+            across = np.asarray(matrix)[:, 0] * step
+            found &= inside | ~_inside(u + across[0], v + across[1], call.size)
         if call.config["sourceFormat"] in [FORMATS[name] for name in YUV]:
             found[:, -1] = False  # which has no colours where the first pixel inside is an odd one
     return found
+
+
+def _inside(u: Any, v: Any, size: tuple[int, int]) -> Any:
+    return (u >= 0) & (u <= size[0] - 1) & (v >= 0) & (v <= size[1] - 1)
 
 
 def main() -> None:
