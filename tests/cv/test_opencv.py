@@ -37,3 +37,15 @@ def test_same_as_opencv(case: Case, by: str, expected: dict[str, Any], monkeypat
         assert result.dtype == wanted.dtype
     difference = np.abs(result.astype(np.float64) - wanted.astype(np.float64))
     assert (difference > case.most).mean() <= case.few, difference.max()
+
+
+@pytest.mark.parametrize(("points", "column", "rows"), [
+    ([[10, 29], [-3, 15], [0, 27]], 0, range(15, 28)),
+    ([[38, 8], [38, 19], [15, 25], [20, 5], [32, 15]], 32, range(8, 21)),
+])  # fmt: skip
+def test_an_edge_of_which_the_picture_has_one_row(points: list[list[int]], column: int, rows: range) -> None:
+    """It is upright in all of its rows, as both OpenCV 4.11 and 5 fill it, whose pixels these are."""
+    image = np.zeros((31, 33), np.uint8)
+    MNN.cv.fillPoly(image, [np.array(points, np.int32)], 255)
+    found = np.flatnonzero(image[:, column])
+    assert found.tolist() == list(rows)

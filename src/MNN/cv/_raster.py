@@ -178,10 +178,11 @@ class Canvas:
         the picture, if one of its ends is not in there. ``one`` and ``other`` are whole pixels, in the given order."""
         if any(not (0 <= x < self.width and 0 <= y < self.height) for x, y in (one, other)):
             (x, y), (u, v), _ = _cut_to(one, other, self.width, self.height)
-            if y != v:
-                step = int(((u - x) << SHIFT) / (v - y))
-                x, y = (x, y) if one[1] < other[1] else (u, v)
-                return (x << SHIFT) + (upper[1] - y) * step, step
+            if y == v:  # one row is left, whose columns stand for all rows
+                y, v = one[1], other[1]
+            step = int(((u - x) << SHIFT) / (v - y))
+            x, y = (x, y) if one[1] < other[1] else (u, v)
+            return (x << SHIFT) + (upper[1] - y) * step, step
         return upper[0], int((lower[0] - upper[0]) / (lower[1] - upper[1]))
 
     def _between(self, edges: list[tuple[int, int, int, int]]) -> None:
