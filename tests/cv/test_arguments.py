@@ -214,3 +214,39 @@ def test_poses_by_points_that_the_lens_does_not_show(seed: int) -> None:
 
 def _rotation(turn: Any) -> Any:
     return np.asarray(cv.Rodrigues(turn), np.float64)
+
+
+@pytest.mark.parametrize("shape", [(5, 1, 3), (1, 5, 4), (1, 1, 3), (1, 4), (4, 6, 3)])
+@pytest.mark.parametrize("kind", [np.uint8, np.float32])
+def test_turned_pictures_are_no_views(shape: tuple[int, ...], kind: Any) -> None:
+    given = np.random.default_rng(0).integers(0, 256, shape).astype(kind)
+    calls = [lambda im, c=c: cv.flip(im, c) for c in (0, 1, -1)] + [lambda im, m=m: cv.rotate(im, m) for m in range(3)]
+    wanted = [given[::-1], given[:, ::-1], given[::-1, ::-1], *(np.rot90(given, n) for n in (3, 2, 1))]
+    for call, right in zip(calls, wanted, strict=True):
+        image, expected = given.copy(), right.copy()
+        found = call(image)
+        image[...] = 7
+        np.testing.assert_array_equal(np.asarray(found).reshape(expected.shape), expected)
+
+
+def test_drawing_into_a_part_of_an_array_leaves_the_rest() -> None:
+    whole = np.zeros((40, 50, 3), np.uint8)
+    cv.circle(whole[1:39:2, 5:-5], (12, 9), 6, (1, 2, 3), -1)
+    alone = np.zeros((19, 40, 3), np.uint8)
+    cv.circle(alone, (12, 9), 6, (1, 2, 3), -1)
+    np.testing.assert_array_equal(whole[1:39:2, 5:-5], alone)
+    whole[1:39:2, 5:-5] = 0
+    assert alone.any()
+    assert not whole.any()
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.float32])
+def test_means_of_channels(kind: Any) -> None:
+    rng = np.random.default_rng(1)
+    for shape in ((31, 17), (31, 17, 1), (300, 41, 3), (5, 3, 4)):
+        image = rng.integers(0, 256, shape).astype(kind)
+        mask = (rng.random(shape[:2]) < 0.4).astype(np.uint8)
+        planes = image.reshape(*shape[:2], -1).astype(np.float64)
+        for found, chosen in ((cv.mean(image), planes.reshape(-1, planes.shape[2])),
+                              (cv.mean(image, mask), planes[mask > 0])):  # fmt: skip
+            np.testing.assert_allclose(np.asarray(found)[: planes.shape[2]], chosen.mean(0), 1e-6)

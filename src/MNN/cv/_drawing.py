@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from MNN.cv._array import as_array, as_image, to_dtype
+from MNN.cv._array import Array, as_array, as_image, to_dtype
 from MNN.cv._constants import LINE_4, LINE_8, LINE_AA
 from MNN.cv._raster import SHIFT, Canvas, Point, circle_points, coverage
 from MNN.errors import MNNError, ShapeError
@@ -37,15 +37,25 @@ def _paint(img: Any, colour: Colour, kind: int, draw: Draw) -> None:
     given[: numbers.size] = numbers
     ink = to_dtype(given[:channels], image.dtype)
     flat = image.reshape(height, width, channels)
-    changed = flat.copy()
     if kind == LINE_AA:
         share = coverage(height, width, draw)[:, :, None]
         changed = np.where(share > 0, to_dtype(flat + (ink.astype(np.float32) - flat) * share, image.dtype), flat)
-    else:
-        canvas = Canvas(height, width)
-        draw(canvas, 1)
-        changed[canvas.mask] = ink
+        img[...] = changed.reshape(np.asarray(img).shape)
+        return
+    canvas = Canvas(height, width)
+    draw(canvas, 1)
+    rows = slice(canvas.top, canvas.bottom)
+    if isinstance(img, np.ndarray) and np.may_share_memory(flat, img):
+        _inked(flat[rows], canvas.mask[rows], ink)
+        return
+    changed = flat.copy()
+    _inked(changed[rows], canvas.mask[rows], ink)
     img[...] = changed.reshape(np.asarray(img).shape)
+
+
+def _inked(pixels: Array, mask: Array, ink: Array) -> None:
+    for i, number in enumerate(ink):  # of an index that is a mask, numpy makes places first
+        np.copyto(pixels[:, :, i], number, where=mask)
 
 
 def _point(value: Any, shift: int, what: str) -> Point:

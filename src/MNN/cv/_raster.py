@@ -22,21 +22,29 @@ _AA = 8
 
 
 class Canvas:
-    """The pixels of a picture that a shape covers."""
+    """The pixels of a picture that a shape covers, all of them in rows from ``top`` to before ``bottom``."""
 
     def __init__(self, height: int, width: int) -> None:
         self.mask = np.zeros((height, width), np.bool_)
         self.height, self.width = height, width
+        self.top, self.bottom = height, 0
+
+    def _reaches(self, first: int, last: int) -> None:
+        self.top, self.bottom = min(self.top, first), max(self.bottom, last + 1)
 
     def points(self, x: Array, y: Array) -> None:
         """Covers pixels, as far as they are there."""
         inside = (x >= 0) & (x < self.width) & (y >= 0) & (y < self.height)
-        self.mask[y[inside], x[inside]] = True
+        if inside.any():
+            x, y = x[inside], y[inside]
+            self.mask[y, x] = True
+            self._reaches(int(y.min()), int(y.max()))
 
     def row(self, y: int, first: int, last: int) -> None:
         """Covers the pixels of a row from ``first`` to ``last``."""
         if 0 <= y < self.height and last >= 0 and first < self.width and last >= first:
             self.mask[y, max(first, 0) : last + 1] = True
+            self._reaches(y, y)
 
     def thin(self, a: Point, b: Point, kind: int) -> None:
         """A line of whole pixels, neighbours touching at sides (``LINE_4``) or corners too."""

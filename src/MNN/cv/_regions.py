@@ -104,12 +104,18 @@ def calcHist(  # noqa: N802
     if len(sizes) != len(channels) or len(ends) != 2 * len(sizes) or any(not 0 <= c < len(stacked) for c in channels):
         raise MNNError(f"calcHist(): channels {channels} of {len(stacked)}, histSize {histSize} and ranges {ranges} do "
                        "not fit")  # fmt: skip
-    keep = np.ones(planes[0].shape[:2], np.bool_) if mask is None else as_planes(mask, "mask")[:, :, 0] != 0
-    place = np.zeros(keep.shape, np.int64)
+    keep = None if mask is None else as_planes(mask, "mask")[:, :, 0] != 0
+    place, weights = np.zeros(1, np.int64), None
+    if len(channels) == 1 and stacked[channels[0]].dtype == np.uint8:  # the values are counted, then put in place
+        given = stacked[channels[0]]
+        weights = np.bincount((given if keep is None else given[keep]).ravel(), minlength=256)
+        stacked, channels, keep = [np.arange(256, dtype=np.uint8)], [0], None
     for channel, size, low, high in zip(channels, sizes, ends[::2], ends[1::2], strict=True):
         values = stacked[channel].astype(np.float64)
         index = np.floor((values - low) * (size / (high - low))).astype(np.int64)
-        keep = keep & (values >= low) & (values < high) & (index < size)
+        counted = (values >= low) & (values < high) & (index < size)
+        keep = counted if keep is None else keep & counted
         place = place * size + np.clip(index, 0, size - 1)
-    counts = np.bincount(place[keep], minlength=int(np.prod(sizes)))
-    return _wrap(counts.reshape(sizes).astype(np.float32))
+    chosen = None if weights is None else weights[keep]
+    found = np.bincount(place[keep], chosen, int(np.prod(sizes)))
+    return _wrap(found.reshape(sizes).astype(np.float32))
