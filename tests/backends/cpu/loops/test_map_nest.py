@@ -10,7 +10,8 @@ import pytest
 
 from MNN.backends.cpu.lang.module import F32, Kernel
 from MNN.backends.cpu.loops.map_nest import MapSpec, whole_vectors
-from MNN.backends.cpu.math.scalar_code import emit_body
+from MNN.backends.cpu.loops.stages import stages
+from MNN.backends.cpu.math.scalar_code import BodyCode, emit_body, stored
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import BINARY, COMPARE, UNARY, Body, BodyBuilder, body_of
@@ -262,3 +263,40 @@ def test_short_rows_that_are_moved_are_written_out(target: Target, dtype: DType)
         assert not result[:, :, n + 2 :].any()
     assert not whole_vectors(target, body, 3, 5 * lanes)
     assert not whole_vectors(target, body, 3, lanes + 1)
+
+
+def smooth_body(rng: np.random.Generator, size: int) -> Body:
+    """A program of costly functions, none of which makes much of a small error, and of whole numbers among them."""
+    b = BodyBuilder()
+    values = [b.arg(DType.F32) for _ in range(3)]
+    for _ in range(size):
+        x, y = (values[-1 - int(rng.integers(min(len(values), 5)))] for _ in range(2))
+        one = b.const(1.0, DType.F32)
+        choice = int(rng.integers(7))
+        if choice < 4:
+            values.append(b(("sin", "cos", "tanh", "erf")[choice], x))
+        elif choice == 4:
+            values.append(b("div", one, b("add", one, b("exp", b("neg", b("tanh", x))))))  # a gate
+        elif choice == 5:
+            few = b.cast(b("trunc", b("mul", b("sin", y), b.const(3.0, DType.F32))), DType.I32)
+            values.append(b("add", x, b.cast(b("mul", few, b.const(0, DType.I32)), DType.F32)))
+        else:
+            values.append(b("mul", b("add", x, y), b.const(0.4, DType.F32)))
+    return b.build(values[-1], values[-4], values[-2])
+
+
+@pairs(seed=range(6), target=TARGETS, checked=[False, True])
+def test_costly_programs_in_stages(seed: int, target: Target, checked: bool) -> None:
+    """What a stage hands on is what the next ones find, in rows of any length, in place too."""
+    rng = np.random.default_rng(seed)
+    body = smooth_body(rng, 14)
+    while len(stages(BodyCode(body, [1]), stored(body))) < 2:
+        body = smooth_body(rng, 14)
+    for length, chunk in ((1, 1), (37, 37), (1300, 1100)):
+        x, y, z = (rng.normal(size=(2, n)).astype(np.float32) for n in (length, 1, length))
+        y = np.broadcast_to(y, x.shape)
+        want = evaluate(body, [x.copy(), y, z])
+        outs = [x, np.zeros_like(x), np.zeros_like(x)]
+        run_map(body, [x, y, z], outs, target, chunk, checked)
+        for got, w in zip(outs, want, strict=True):
+            np.testing.assert_allclose(got, w, atol=2e-5)

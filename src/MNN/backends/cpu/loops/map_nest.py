@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,6 +12,7 @@ from MNN.backends.cpu.codegen.traffic import number, operand_bytes
 from MNN.backends.cpu.lang.element import Tail, compute_type, lanes_for, load, make_tail, masked_at_once, store
 from MNN.backends.cpu.lang.module import Kernel, Value
 from MNN.backends.cpu.lang.nest import Operand, for_rows, minimum, operands_of
+from MNN.backends.cpu.loops.stages import in_stages, stages
 from MNN.backends.cpu.math.scalar_code import BodyCode, body_cost, stored
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.scalar import Body
@@ -104,15 +105,16 @@ def _row(
     roots = stored(spec.body)
     code.broadcast(b, lanes, roots)
 
+    elementwise = [i for i, o in enumerate(ins) if o.inner != "0"]
+
+    def loaded(index: Value, wanted: Collection[int], tail: Tail | None = None) -> dict[int, Value]:
+        places = {i: ins[i].move(k, firsts[i], index, strides[i]) for i in elementwise if i in wanted}
+        return {i: load(b, ins[i].dtype, p, lanes, strides[i], tail) for i, p in places.items()}
+
     def computed(indices: list[Value], tail: Tail | None = None) -> list[list[Value]]:
-        loaded: list[dict[int, Value]] = []
-        for index in indices:
-            args: dict[int, Value] = {}
-            for i, o in enumerate(ins):
-                if o.inner != "0":
-                    args[i] = load(b, o.dtype, o.move(k, firsts[i], index, strides[i]), lanes, strides[i], tail)
-            loaded.append(args)
-        return [code.elements(b, args, lanes, roots) for args in loaded]
+        return [
+            code.elements(b, args, lanes, roots) for args in [loaded(index, elementwise, tail) for index in indices]
+        ]
 
     def stored_at(index: Value, values: Sequence[Value], tail: Tail | None = None) -> None:
         for j, (o, v) in enumerate(zip(outs, values, strict=True), start=len(ins)):
@@ -143,8 +145,12 @@ def _row(
         with b.loop(0, wide, full * lanes) as main:
             vectors(main.index, full)
         done = wide
-    with b.loop(done, whole, lanes) as single:
-        vectors(single.index, 1)
+    steps = stages(code, roots)
+    if len(steps) > 1 and lanes > 1:
+        in_stages(b, code, steps, lanes, whole, loaded, stored_at)
+    else:
+        with b.loop(done, whole, lanes) as single:
+            vectors(single.index, 1)
     if overlapping:
         b.if_(b.icmp("sgt", left, 0), lambda: stored_at(at, last, tail))
     elif lanes > 1:
