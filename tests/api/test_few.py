@@ -24,7 +24,7 @@ UNARY = ("abs", "negative", "square", "sign", "floor", "ceil", "round", "sqrt", 
 BINARY = ("add", "subtract", "multiply", "divide", "floordiv", "floormod", "mod", "pow", "minimum", "maximum", "atan2",
           "squared_difference", "equal", "not_equal", "greater", "greater_equal", "less", "less_equal")  # fmt: skip
 REDUCING = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "reduce_any", "reduce_all")
-TOOLS = {"Array", "CLIP", "constant", "function", "limit", "limited", "rounded", "run", "silently", "spread"}
+TOOLS = {"Array", "CLIP", "constant", "function", "limit", "limited", "rounded", "run", "pooled", "silently", "spread"}
 """What is no function of Vars."""
 Case = Callable[["Drawn"], Any]
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import MNN.numpy as mp
+from MNN.expr.arrays.few import POOLED, pooled
 from MNN.expr.fused import results
 from MNN.expr.fused.results import MOST, SMALLEST, empty
 
@@ -103,3 +104,22 @@ def test_loops_over_large_arrays_leave_their_operands_and_results_alone() -> Non
         for found, expected in kept:
             np.testing.assert_allclose(found, expected, 1e-6)
     np.testing.assert_array_equal(np.asarray(x), data)
+
+
+def test_what_numpy_computes_at_once_lies_in_memory_that_is_used_again(blocks: results._Blocks) -> None:
+    """Results of 64 Ki numbers and more; a view of the memory itself does not give it back."""
+    x = np.random.default_rng(2).random(POOLED, np.float32)
+    half = np.asarray(0.5, np.float32)
+    for given in ((np.multiply, x, half), (np.add, x, x), (np.sqrt, x), (np.abs, x)):
+        first = pooled(*given)
+        place = first.ctypes.data
+        assert isinstance(first.base, results._Lent)
+        first.base[3:].sum()
+        other = pooled(np.multiply, x, half)
+        assert other.ctypes.data != place
+        np.testing.assert_array_equal(first, given[0](*given[1:]))
+        del first, other
+        gc.collect()
+        assert blocks._kept > 0
+    assert pooled(np.add, x[:9], x[:9]).base is None
+    assert pooled(np.add, half, x).shape == x.shape

@@ -22,6 +22,7 @@ from MNN.expr.arrays.few import (
     NUMBERS,
     OF_FLOATS,
     OF_NUMBERS,
+    POOLED,
     REDUCING,
     ROUND,
     UNARY,
@@ -29,6 +30,7 @@ from MNN.expr.arrays.few import (
     constant,
     limit,
     limited,
+    pooled,
     rounded,
     run,
     silently,
@@ -93,7 +95,7 @@ def pairwise(op: str, slow: Pairwise, reverse: bool = False) -> Pairwise:
             return slow(x, y)
         try:
             try:
-                found = run(function, a, b)
+                found = run(function, a, b) if a.size < POOLED else pooled(function, a, b)
             except RuntimeError:  # as in silently()
                 found = silently(function, a, b)
         except MISFITS:
@@ -162,7 +164,7 @@ def each(op: str, slow: Each) -> Each:
             a = x._few
             if a is not None and a.size <= most and not SETTINGS.lazy and ((kind := a.dtype) is _F32 or kind is _F64):
                 try:
-                    found = run(function, a)
+                    found = run(function, a) if a.size < POOLED else pooled(function, a)
                 except RuntimeError:
                     found = silently(function, a)
                 if type(found) is not Array:

@@ -7,12 +7,12 @@ are; anything else, operands that do not fit among them, is left to the operator
 
 from __future__ import annotations
 
-import contextvars
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from MNN.expr.arrays.quiet import POOLED, pooled, run, silently
 from MNN.expr.fused import copies
 from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.node import Expr
@@ -37,33 +37,6 @@ MISFITS = (ValueError, IndexError, TypeError)
 Array = np.ndarray
 Function = Callable[..., Any]
 _new: Any = object.__new__
-
-
-def _within(function: Function, *args: Any) -> Any:
-    with np.errstate(all="ignore"):
-        return function(*args)
-
-
-def _quiet() -> Function:
-    """What calls a function of numpy without its warnings, at less cost than ``numpy.errstate``: a context in which
-    they are switched off. One call at a time can be under way in it; another raises ``RuntimeError``."""
-    context, before = contextvars.copy_context(), np.geterr()
-    context.run(np.seterr, all="ignore")
-    if np.geterr() == before:
-        return context.run
-    np.seterr(**before)  # numpy before 2 knows threads, not contexts
-    return _within
-
-
-run = _quiet()
-
-
-def silently(function: Function, *args: Any) -> Any:
-    """``function(*args)`` of numpy without its warnings."""
-    try:
-        return run(function, *args)
-    except RuntimeError:  # while another call is under way: another thread's, or that of what collects garbage
-        return _within(function, *args)
 
 
 def _squared_difference(x: Array, y: Array) -> Any:
@@ -102,7 +75,7 @@ REDUCING: dict[str, Function] = {
     "SUM": np.add.reduce, "PROD": np.multiply.reduce, "MAXIMUM": np.maximum.reduce, "MINIMUM": np.minimum.reduce,
 }  # fmt: skip
 _EXTREMES = ("MAXIMUM", "MINIMUM")
-LIGHT = {*OF_NUMBERS, "REALDIV", "ABS", "NEG", "SIGN", "FLOOR", "CEIL", "SQUARE", "RECIPROCAL"}
+LIGHT = {*OF_NUMBERS, "REALDIV", "ABS", "NEG", "SIGN", "FLOOR", "CEIL", "SQUARE", "RECIPROCAL", "SQRT"}
 """What numpy computes as fast as the caches give it numbers."""
 _PLACES = (int, slice)
 
@@ -164,7 +137,7 @@ def unary(op: str, x: Var) -> Var | None:
     if function is None or array is None or array.size > limit(op):
         return None
     kind = x._kind
-    return constant(silently(function, array), kind, x._layout) if kind in FLOATS else None
+    return constant(pooled(function, array), kind, x._layout) if kind in FLOATS else None
 
 
 _HALF = {np.dtype(t): np.nextafter(t(0.5), t(0)) for t in (np.float32, np.float64)}
@@ -212,7 +185,7 @@ def binary(op: str, x: Var, y: Var) -> Var | None:
     if function is None:
         return None
     try:
-        return constant(silently(function, *pair), kind, x._layout)
+        return constant(pooled(function, *pair), kind, x._layout)
     except MISFITS:
         return None
 
@@ -391,8 +364,8 @@ def moved(x: Var, order: Sequence[int]) -> Var | None:
 
 __all__ = [
     "ALONE", "CHAINED", "CLIP", "COMPARING", "COPIED", "FEW", "FLOATS", "LIGHT", "MANY", "MISFITS", "NUMBERS",
-    "OF_FLOATS", "OF_NUMBERS", "REDUCING", "ROUND", "UNARY", "Array", "binary", "cast", "clipped", "compare",
-    "constant",
-    "function", "joined", "limit", "limited", "moved", "part", "position", "product", "reduce", "rounded", "run",
+    "OF_FLOATS", "OF_NUMBERS", "POOLED", "REDUCING", "ROUND", "UNARY", "Array", "binary", "cast", "clipped", "compare",
+    "constant", "function", "joined", "limit", "limited", "moved", "part", "pooled", "position", "product", "reduce",
+    "rounded", "run",
     "running_sum", "select", "silently", "spread", "unary", "variance",
 ]  # fmt: skip

@@ -84,7 +84,7 @@ class _Functions(dict[DType, Function | None]):
             found = function_of(name, {"opType": self._op}, (kind,) * self._operands)
             at_once = few.function(self._op, self._operands)
             if found is not None and at_once is not None and self._op in few.LIGHT:
-                found.alone = functools.partial(few.silently, at_once)
+                found.alone = functools.partial(few.pooled, at_once)
         self[kind] = found
         return found
 

@@ -19,11 +19,11 @@ class _Blocks:
     """What was given back, the oldest first."""
 
     def __init__(self) -> None:
-        self._blocks: list[np.ndarray] = []
+        self._blocks: list[_Block] = []
         self._kept = 0
         self._lock = threading.Lock()
 
-    def take(self, size: int) -> np.ndarray | None:
+    def take(self, size: int) -> _Block | None:
         """A block of so many bytes, the one that was given back last."""
         if not self._lock.acquire(blocking=False):
             return None
@@ -36,7 +36,7 @@ class _Blocks:
         finally:
             self._lock.release()
 
-    def give(self, block: np.ndarray) -> None:
+    def give(self, block: _Block) -> None:
         """Keeps a block, in place of older ones if need be. Whoever holds the lock may be the one that this interrupts:
         nobody waits for it."""
         if block.size > MOST or not self._lock.acquire(blocking=False):
@@ -53,18 +53,27 @@ class _Blocks:
 _BLOCKS = _Blocks()
 
 
-class _Lent:
-    """A block while results lie in it: what their ``base`` comes to, so that it ends with the last of them. (An array
-    in its place would be left out: numpy keeps the last array of a chain of views.)"""
+class _Block(np.ndarray):
+    """Memory that is lent. Its type is what numpy stops at when it looks for the base of an array, which it keeps in
+    place of a chain of views."""
 
-    __slots__ = ("__array_interface__", "_block")
+    __slots__ = ()
 
-    def __init__(self, block: np.ndarray) -> None:
-        self._block = block
-        self.__array_interface__ = block.__array_interface__
+
+class _Lent(np.ndarray):
+    """A block while results lie in it: what their ``base`` comes to, so that it ends with the last of them."""
+
+    __slots__ = ("block",)
+    block: _Block
+    """Views of this array have none."""
 
     def __del__(self) -> None:
-        _BLOCKS.give(self._block)
+        block = getattr(self, "block", None)
+        if block is not None:
+            _BLOCKS.give(block)
+
+
+_array: type[np.ndarray] = np.ndarray
 
 
 def empty(shape: tuple[int, ...], kind: np.dtype[Any]) -> np.ndarray:
@@ -74,8 +83,11 @@ def empty(shape: tuple[int, ...], kind: np.dtype[Any]) -> np.ndarray:
         return np.empty(shape, kind)
     block = _BLOCKS.take(size)
     if block is None:
-        block = np.empty(size, np.uint8)
-    return np.asarray(_Lent(block)).view(kind).reshape(shape)
+        block = np.empty(size, np.uint8).view(_Block)
+    lent = block.view(_Lent)
+    lent.block = block
+    made: np.ndarray = _array(shape, kind, lent)
+    return made
 
 
 __all__ = ["empty"]

@@ -15,6 +15,7 @@ from MNN.expr.arrays.few import (
     COPIED,
     OF_FLOATS,
     OF_NUMBERS,
+    POOLED,
     ROUND,
     UNARY,
     limit,
@@ -38,6 +39,8 @@ _SINGLE = {"clipped": CLIP, "product": np.matmul}
 MULTIPLICATIONS = 1 << 20
 """Of a product up to which other threads wait for it."""
 _MOST = {"product": MULTIPLICATIONS, "moved": COPIED}
+_INTO_POOLED = ("each", "pairwise")
+"""Whose larger results lie in memory that is used again."""
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 
 
@@ -103,6 +106,8 @@ def install(places: Sequence[Place]) -> dict[Callable[..., Any], Callable[..., A
     for place in places:
         loops: Loops = {}
         most = _MOST.get(place.part, limit(place.op) if place.op else ALONE)
+        if place.part in _INTO_POOLED:
+            most = min(most, POOLED - 1)
         if place.part in _FUNCTIONS or place.part in _SINGLE:
             loops = _loops(place)
             if not loops:
