@@ -48,8 +48,8 @@ def without_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def wide_vectors(monkeypatch: pytest.MonkeyPatch, without_tiles: None) -> None:
-    """Those of 512 bits, emulated where the processor has none; a matrix unit only as the test lends one."""
+def wide_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors of 512 bits, emulated where the processor has none."""
     target = host_target()
     if target.family != "x86":
         pytest.skip("vectors of 512 bits are x86's")
