@@ -54,7 +54,7 @@ def wide_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     if target.family != "x86":
         pytest.skip("vectors of 512 bits are x86's")
     if target.vector_bytes != 64:
-        monkeypatch.setenv("MNN_TARGET", "avx512,+avx512f")
+        monkeypatch.setenv("MNN_TARGET", "avx512,+avx512bf16,+avx512vnni")
 
 
 @pytest.fixture

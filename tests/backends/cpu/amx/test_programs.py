@@ -282,7 +282,7 @@ def test_first_products_of_a_deep_network(
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_long_sums_of_few_pixels_are_tall(threads: int) -> None:
-    channels = 400 * (shared_library(cache=True).target.l2_bytes >> 20)
+    channels = 400 * shared_library(cache=True).target.l2_bytes >> 20
     w, bias = randn(40, channels, 3, 3), randn(1, 40, 1, 1)
 
     def build(b: Builder, x: Tensor) -> Tensor:
