@@ -185,6 +185,22 @@ def scaled_interp(d: Draw) -> Case:
     return d.case(tolerance=1e-4)
 
 
+@family("Interp as long")
+def interp_as_long(d: Draw) -> Case:
+    """Scales that leave both axes as long, where the nearest pixel is the pixel itself."""
+    shape, more = [2, d.int(5, 9), d.int(5, 9)], {"described": d.flag()}
+    d.model.one("Interp", [d.input(shape, **more)], {0: 1, 1: 1.1, 2: 1.05, 6: int(d.flag())})
+    return d.case(tolerance=1e-4)
+
+
+@family("Interp rows")
+def interp_rows(d: Draw) -> Case:
+    """Of a matrix, whose rows lie by the scale."""
+    p = {0: d.int(2, 3), 1: d.one([1.0, 0.5]), 2: d.one([1.5, 2.3, 0.7]), 6: 0}
+    d.model.one("Interp", [d.input([d.int(1, 4), d.one([5, 7, 9])])], p)
+    return d.case(tolerance=1e-4)
+
+
 @family("GridSample")
 def grid_sample(d: Draw) -> Case:
     flat = d.int(0, 3) > 0

@@ -26,14 +26,18 @@ def interp(ctx: Context, node: NcnnNode) -> Value:
         raise node.unsupported(f"an input of {dims} dimensions")
     mode, align = _MODES.get(p.integer(0)), p.flag(6)
     sizes = _sizes(ctx, node, x)
-    if sizes is None and dims == 3 and mode is not None:
-        scales = [1.0, 1.0, p.real(1, 1.0), p.real(2, 1.0)]
+    scales = [1.0, 1.0, 1.0 if dims == 2 else p.real(1, 1.0), p.real(2, 1.0)]
+    if sizes is None:
         if not 0 < min(scales) <= max(scales) < math.inf:
             raise node.malformed(f"scales {scales[2:]}")
-        if mode == "nearest" or not align:
-            return _resized(ctx, x, _scales(ctx, x, scales, mode), mode, align)
-        sizes = _times(ctx, ctx.size(x, "h"), scales[2]), _times(ctx, ctx.size(x, "w"), scales[3])
-    height, width = sizes or _scaled(ctx, node, x, dims)
+        if dims > 1 and mode is not None and (mode == "nearest" or not align):
+            image = ctx.op("Unsqueeze", x, squeezeDims=[1]) if dims == 2 else x
+            out = _resized(ctx, image, _scales(ctx, image, scales, mode), mode, align)
+            return ctx.op("Squeeze", out, squeezeDims=[1]) if dims == 2 else out
+        # a line is one pixel
+        rows, columns = (ctx.size(x, "h"), ctx.size(x, "w")) if dims > 1 else (1, 1)
+        sizes = _times(ctx, rows, scales[2]), _times(ctx, columns, scales[3])
+    height, width = sizes
     if isinstance(height, int) and isinstance(width, int) and min(height, width) < 1:
         raise node.malformed(f"an image of {height} x {width}")
     if dims == 1:
@@ -59,30 +63,31 @@ def _sizes(ctx: Context, node: NcnnNode, x: Value) -> tuple[Size, Size] | None:
     return (p.integer(3), p.integer(4)) if p.integer(3) and p.integer(4) else None
 
 
-def _scaled(ctx: Context, node: NcnnNode, x: Value, dims: int) -> tuple[Size, Size]:
-    """Of lines (which are one pixel) and matrices."""
-    scales = node.params.real(1, 1.0), node.params.real(2, 1.0)
-    if dims == 1:
-        return int(scales[0]), int(scales[1])
-    return 1, int(ctx.known_extent(node, x, 2, "a width that is scaled") * scales[1])
-
-
 def _scales(ctx: Context, x: Value, scales: list[float], mode: str) -> Value:
-    """Of all axes. Linear resizes copy an axis that stays as long, whatever its scale."""
-    found: list[float | Value] = list(scales)
-    for place, name in ((2, "h"), (3, "w")):
-        size, scale = ctx.size(x, name), scales[place]
-        if mode != "linear" or not 1 < scale < 2:
-            continue
-        longer = _times(ctx, size, scale)
-        if isinstance(longer, Value) and isinstance(size, Value):
-            stays = ctx.op("BinaryOp", longer, size, opType="EQUAL")
-            found[place] = select(ctx, stays, ctx.const(np.float32(1)), scale)
-        elif longer == size:
-            found[place] = 1.0
+    """Of all axes. Linear resizes copy an axis that stays as long, whatever its scale; those to the nearest pixel copy
+    an image of which both axes do; cubic ones copy nothing."""
+    stay = [_stays(ctx, ctx.size(x, name), scale) for name, scale in zip("hw", scales[2:], strict=True)]
+    copied = {"linear": [[c] for c in stay], "nearest": [stay, stay]}.get(mode, [[False], [False]])
+    found: list[float | Value] = [1.0, 1.0]
+    for scale, conditions in zip(scales[2:], copied, strict=True):
+        chosen: float | Value = scale if any(c is False for c in conditions) else 1.0
+        for condition in conditions:
+            if isinstance(condition, Value) and chosen != scale:
+                chosen = select(ctx, condition, ctx.const(np.float32(1)) if chosen == 1.0 else chosen, scale)
+        found.append(chosen)
     if any(isinstance(s, Value) for s in found):
         return ctx.op("Pack", *(s if isinstance(s, Value) else ctx.const(np.float32(s)) for s in found), axis=0)
     return ctx.const(np.asarray(found, np.float32))
+
+
+def _stays(ctx: Context, size: Size, scale: float) -> bool | Value:
+    """Whether an axis is as long as before."""
+    if not 1 < scale < 2:
+        return scale == 1
+    longer = _times(ctx, size, scale)
+    if isinstance(longer, Value) and isinstance(size, Value):
+        return ctx.op("BinaryOp", longer, size, opType="EQUAL")
+    return bool(longer == size)
 
 
 def _times(ctx: Context, size: Size, scale: float) -> Size:
