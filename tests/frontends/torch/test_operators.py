@@ -186,6 +186,27 @@ def test_repeats_known_at_run_time() -> None:
         np.testing.assert_array_equal(found, np.repeat(given, often, axis=0))
 
 
+@pytest.mark.parametrize(("axis", "often"), [(0, 2), (1, 2), (1, 0)])
+def test_repeats_of_axes_beside_empty_ones(axis: int, often: int) -> None:
+    graph, given = Graph("g"), Value("x", DType.F32, ("n", 3))
+    graph.inputs = [given]
+    graph.outputs = [apply(TorchBuilder(ModelState(), graph), "repeat_interleave", [given, often, axis], {})]
+    session = Session(graph, Config(reference=True))
+    for n in (0, 1, 4):
+        x = np.random.default_rng(n).random((n, 3), np.float32)
+        (found,) = session.run({"x": x}).values()
+        np.testing.assert_array_equal(found, np.repeat(x, often, axis=axis))
+
+
+def test_places_of_repeats_have_the_type_of_the_repeats() -> None:
+    graph, given = Graph("g"), Value("repeats", DType.I32, (3,))
+    graph.inputs = [given]
+    graph.outputs = [apply(TorchBuilder(ModelState(), graph), "repeat_interleave", [given], {"output_size": 3})]
+    (found,) = Session(graph, Config(reference=True)).run({"repeats": np.array([2, 0, 1], np.int32)}).values()
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, [0, 0, 2])
+
+
 @pytest.mark.parametrize("shift", [-5, 2, 11])
 def test_open_axes_are_rolled_around_several_times(shift: int) -> None:
     for n in (0, 1, 2, 3, 9):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from MNN.frontends.torch.aten.creation import bounded
@@ -170,7 +172,7 @@ def repeat_interleave(
     output_size: Int | None = None,
 ) -> Value:
     if repeats is None:  # the tensor holds the numbers; its places are what is repeated
-        return _repeated(ctx, x, output_size)
+        return ctx.cast(_repeated(ctx, x, output_size), ctx.type_of(x))
     if isinstance(repeats, Value):
         repeats = Number(ctx.op("Reshape", repeats, ctx.ints([]))) if repeats.shape in ((), (1,)) else repeats
     if dim is None:
@@ -182,7 +184,8 @@ def repeat_interleave(
     shape: list[Int] = [1] * (len(sizes) + 1)
     shape[axis + 1] = repeats
     spread = ctx.expand(raised, ctx.ints(shape))
-    return ctx.reshape(spread, [*sizes[:axis], -1, *sizes[axis + 1 :]])
+    longer: Any = compute(ctx, "mul", sizes[axis], repeats)  # -1 does not stand for it where another one is 0
+    return ctx.reshape(spread, [*sizes[:axis], longer, *sizes[axis + 1 :]])
 
 
 def _repeated(ctx: TorchBuilder, repeats: Value, total: Int | None) -> Value:
