@@ -213,6 +213,8 @@ def test_log_probabilities() -> None:
         ({"order": ("top_k", "top_z")}, "order"),
         ({"order": ("top_k", "top_k")}, "order"),
         ({"logit_bias": {1: float("nan")}}, "logit_bias"),
+        ({"logit_bias": {1: 10**5000}}, "logit_bias of token 1 is no number up to 1e"),
+        ({"logit_bias": {1: float("inf")}}, "logit_bias of token 1 is no number up to 1e"),
         ({"temperature": "hot"}, "temperature is 'hot'"),
     ],
 )

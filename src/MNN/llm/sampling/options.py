@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -70,8 +69,10 @@ class SamplingOptions:
         if not isinstance(self.logit_bias, Mapping):
             raise MNNError(f"logit_bias is {self.logit_bias!r:.60}; numbers by the ids of tokens are expected")
         for token, amount in self.logit_bias.items():
-            if not isinstance(token, int | np.integer) or not isinstance(amount, int | float) or math.isnan(amount):
-                raise MNNError(f"logit_bias has {token!r:.60}: {amount!r:.60}; a token's id and a number are expected")
+            if not isinstance(token, int | np.integer):
+                raise MNNError(f"logit_bias has {token!r:.60}; the ids of tokens are expected")
+            if not isinstance(amount, int | float | np.integer | np.floating) or not amount <= _LARGE:
+                raise MNNError(f"logit_bias of token {token!r:.60} is no number up to {_LARGE:g}")
 
     @property
     def greedy(self) -> bool:
