@@ -12,8 +12,10 @@ from MNN.errors import FormatError
 from MNN.llm.files import read_config
 from MNN.llm.files.defaults import DEFAULTS, completed
 from MNN.llm.models.config import Config
+from MNN.llm.models.decoders.mixtures.llama4 import _listed
 from MNN.llm.models.families import families, usual
 from MNN.llm.models.mamba import Mamba
+from MNN.llm.models.rotary import rotary
 
 
 def test_gemma3_tells_little(tmp_path: Path) -> None:
@@ -50,6 +52,18 @@ def test_numbers_that_json_lacks() -> None:
     assert (form.low, form.high) == (0.5, np.inf)
     with pytest.raises(FormatError, match=r"time_step_limit of the model's configuration is .* two numbers"):
         Mamba.of(Config({**told, "time_step_limit": [0.5, "Infinity"]}))
+
+
+def test_llama4_as_published() -> None:
+    """Its list of layers with positions is empty, as if it were missing (`Llama4TextConfig`); no turn lies between slow
+    ones and fast ones."""
+    told = {"model_type": "llama4_text", "num_hidden_layers": 5, "hidden_size": 8, "no_rope_layers": []}
+    assert _listed(Config(told))[0] == [True, True, True, False, True]
+    scaled = {"rope_type": "llama3", "factor": 16.0, "low_freq_factor": 1.0, "high_freq_factor": 1.0}
+    scaled |= {"original_max_position_embeddings": 8192, "rope_theta": 5e5}
+    plain = 5e5 ** (-np.arange(0, 128, 2) / 128)
+    wanted = np.where(2 * np.pi / plain > 8192, plain / 16, plain)
+    np.testing.assert_allclose(rotary({"rope_scaling": scaled}, 128).turns, wanted, rtol=1e-5)
 
 
 def test_only_families_that_are_there() -> None:

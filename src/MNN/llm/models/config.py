@@ -69,9 +69,9 @@ class Config:
         return as_list(self.values.get(key), key)
 
     def each(self, key: str) -> list[Any] | None:
-        """A list of what the layers have, one by one; None where it is missing. Raises :class:`FormatError` for what is
-        none, or too short."""
-        found = as_list(self.values.get(key), key, self.layers)
+        """A list of what the layers have, one by one; None where it is missing or empty, as Llama 4's
+        ``no_rope_layers`` is published. Raises :class:`FormatError` for what is none, or too short."""
+        found = as_list(self.values.get(key) if self.listed(key) else None, key, self.layers)
         return None if found is None else found[: self.layers]
 
     def heads(self, window: int = 0, scale: float = 0.0, softcap: float = 0.0) -> Heads:

@@ -104,10 +104,10 @@ def _ntk(given: Mapping[str, object], turns: np.ndarray, base: float, longest: f
 
 
 def _llama3(given: Mapping[str, object], turns: np.ndarray, base: float, longest: float, trained: float) -> Rotary:
-    """Slow turns are divided, fast ones kept, those between mixed (Llama 3.1)."""
+    """Slow turns are divided, fast ones kept, those between mixed (Llama 3.1); Llama 4 Scout has none between."""
     factor, low, high = (_needed(given, key) for key in ("factor", "low_freq_factor", "high_freq_factor"))
     waves = 2 * math.pi / turns
-    smooth = (trained / waves - low) / (high - low)
+    smooth = (trained / waves - low) / ((high - low) or 1.0)
     mixed = (1 - smooth) * turns / factor + smooth * turns
     found = np.where(waves > trained / low, turns / factor, np.where(waves < trained / high, turns, mixed))
     return Rotary(found.astype(np.float32))
