@@ -6,6 +6,7 @@ import json
 import pkgutil
 import re
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from MNN.backends.cpu.targets import host_target
 from MNN.errors import MNNError
 from MNN.llm.engine.loaded import LoadedWeights, quantize
 from MNN.llm.engine.opening import open_model
+from MNN.llm.language_model import LanguageModel
 from MNN.runtime.config import Config
 from MNN.runtime.storage.background import finish
 from tests.cli.conftest import run_command
@@ -80,6 +82,14 @@ def test_the_table_of_embeddings_stays_in_the_file(folder: Path, monkeypatch: py
     decoder.feed(text, [7])
     assert [row for step in asked for row in step] == [5, 9, 5, 7]
     assert not [node for node in decoder.model.session.graph.nodes if node.op == "Gather" and node.inputs[0].is_const]
+
+
+def test_tokens_of_models_that_read_pictures() -> None:
+    """Their configurations have the half for text inside."""
+    model = LanguageModel(mock.Mock(), mock.Mock(), {"model_type": "gemma3", "text_config": {"vocab_size": 48}})
+    assert model.checked([47]) == [47]
+    with pytest.raises(MNNError, match=r"logit_bias: 48 is no token; .* from 0 to 47"):
+        model.checked({48: 1.0}, "logit_bias: ")
 
 
 @pytest.mark.parametrize("token", [-1, 48, 1 << 40])

@@ -23,6 +23,7 @@ from MNN.llm.files.adapters import read_adapter
 from MNN.llm.files.gguf.reader import parsed_once
 from MNN.llm.generation import Generation
 from MNN.llm.models.families import usual
+from MNN.llm.models.weights import as_number
 from MNN.llm.sampling import SamplingOptions
 from MNN.llm.sampling.grammar import Grammar
 from MNN.llm.sampling.penalties import PENALTIES
@@ -259,7 +260,9 @@ class LanguageModel:
 
     def checked(self, tokens: Iterable[Any], where: str = "") -> list[int]:
         """Tokens that the model's table has. Raises :class:`MNNError` for others, which says ``where`` they are."""
-        most = int(self.config.get("vocab_size", 0) or 0)  # type: ignore[call-overload]
+        inner = self.config.get("text_config")  # of models that read pictures, too
+        told = {**self.config, **inner} if isinstance(inner, Mapping) else self.config
+        most = int(as_number(told.get("vocab_size"), "vocab_size", 0))
         for token in tokens:
             if not isinstance(token, (int, np.integer)) or token < 0 or (most and token >= most):
                 raise MNNError(f"{where}{token!r:.60} is no token; tokens are numbers from 0 to {most - 1}")
