@@ -26,6 +26,7 @@ from tests.llm import cases
 from tests.llm.check import Arrays, decoder_of
 from tests.llm.official import sources
 from tests.llm.test_families import RECORDED
+from tests.llm.test_reranker import PAIRS
 
 HIGH = Config(precision="high", cache=False, threads=1)
 
@@ -143,6 +144,14 @@ def test_what_keeps_eight_bits(notes: dict[str, Any]) -> None:
     assert {
         name for name, shape in notes["shapes"].items() if len(shape) > 1 and shape[0] == cases.VOCABULARY
     } <= ends | inner
+
+
+def test_heads_keep_eight_bits() -> None:
+    """What makes scores and classes of the last layer's numbers is behind it, too."""
+    shapes = {name: shape for notes in PAIRS for name, shape in notes["shapes"].items() if "layer" not in name}
+    heads = {name for name, shape in shapes.items() if len(shape) > 1 and "relative_attention_bias" not in name}
+    assert {"classifier.weight", "pre_classifier.weight", "classifier.out_proj.weight"} < heads
+    assert {name for name in heads | {"score.weight"} if not at_an_end(name)} == set()
 
 
 def test_weights_of_the_form_stay() -> None:

@@ -18,7 +18,9 @@ BITS = (4, 8)
 """What weights may be quantised to: with fewer bits, rounding alone leaves nothing of a model."""
 BLOCK = 32
 """Neighbouring weights of a row that share a scale."""
-_ENDS = re.compile(r"embed|lm_head|wte\.|wpe\.|^(?:\w+\.)?output(?:_layer)?\.weight$")
+_ENDS = re.compile(
+    r"embed|lm_head|wte\.|wpe\.|^(?:\w+\.)?(?:output(?:_layer)?\.weight$|(?:score|(?:pre_)?classifier|pooler|head)\.)"
+)
 """Names of tables, and of layers behind the last one."""
 
 ROUTERS = (".gate.weight", "shared_expert_gate.weight", "router.layer.weight", ".router.weight", "router.proj.weight",
