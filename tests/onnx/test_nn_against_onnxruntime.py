@@ -173,6 +173,8 @@ for transform, mode in itertools.product(
              **({"nearest_mode": "floor"} if mode == "nearest" and transform == "asymmetric" else {}))  # fmt: skip
 case("resize_scales", "Resize", [feed(floats(1, 2, 7, 6)), None, np.array([1, 1, 2, 3], np.float32)], mode="nearest",
      coordinate_transformation_mode="asymmetric", nearest_mode="floor")  # fmt: skip
+case("resize_scales_rounded", "Resize", [feed(floats(1, 2, 20, 15)), None, np.array([1, 1, 0.6, 1.2], np.float32)],
+     mode="nearest", nearest_mode="floor", coordinate_transformation_mode="asymmetric")  # fmt: skip
 case(
     "resize_3d", "Resize", [feed(floats(1, 2, 4, 5, 6)), None, np.array([1, 1, 2, 1.5, 0.5], np.float32)], mode="linear"
 )

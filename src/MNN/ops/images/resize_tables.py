@@ -88,6 +88,9 @@ def coordinates(axis: Axis, transform: str) -> np.ndarray:
 def taps(axis: Axis, method: Method) -> Taps:
     """Indices (clamped into the input) and weights for one axis."""
     at = coordinates(axis, method.transform)
+    if method.mode == "nearest" and method.transform == "asymmetric" and np.float32(axis.scale) == axis.given:
+        # 3 / 0.6 is 5 in fp32, in which engines divide by scales of fp32, and less than 5 by the same scale in fp64
+        at = (np.arange(axis.out, dtype=np.float32) / np.float32(axis.scale)).astype(np.float64)
     outside = np.zeros(axis.out, np.bool_)
     if method.transform == "tf_crop_and_resize":
         outside = (at < 0) | (at > axis.size - 1)
