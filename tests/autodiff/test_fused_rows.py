@@ -72,3 +72,27 @@ def test_one_pass(name: str) -> None:
     commands = [c for part in executor.plan(feeds, [slope]).bound.parts() for c in part.program.commands]
     back = [type(c.kernel).__name__ for c in commands if "gradient" in c.origin]
     assert back == ["RowSpec"]
+
+
+def test_the_largest_keeps_its_own_gradient() -> None:
+    """Beside a softmax of the same numbers, which takes it off before its exponentials: that one has no gradient."""
+    ties = RNG.integers(-3, 4, X.shape).astype(np.float32)
+    x, weight = Value("x", DType.F32, X.shape), Value("weight", DType.F32, X.shape)
+    axis, axes = Value("axis", DType.I64, (1,), np.array([1])), Value("axes", DType.I64, (2,), np.array([0, 1]))
+    top, y, scaled, product, loss, slope = (Value(n) for n in ("top", "y", "scaled", "product", "loss", "slope"))
+    nodes = [
+        Node("Softmax", "rows", [x], [y], {"axis": 1}),
+        Node("Reduction", "largest", [x, axis], [top], {"operation": "MAXIMUM", "keepDims": True}),
+        Node("BinaryOp", "scale", [y, top], [scaled], {"opType": "MUL"}),
+        Node("BinaryOp", "weigh", [scaled, weight], [product], {"opType": "MUL"}),
+        Node("Reduction", "sum", [product, axes], [loss], {"operation": "SUM"}),
+        Node("Gradient", "gradient", [loss, x], [slope], {"activationMemory": -1}),
+    ]
+    executor = Executor(Graph("gradient", [x, weight], [slope], nodes), Config(precision="high"))
+    (found,) = executor.run({x: ties, weight: WEIGHT}, [slope])
+    given, w = ties.astype(np.float64), WEIGHT.astype(np.float64)
+    m = given.max(1, keepdims=True)
+    e, largest = np.exp(given - m), given == m
+    along = (w * e).sum(1, keepdims=True) / e.sum(1, keepdims=True) / largest.sum(1, keepdims=True)
+    exact = softmax(w * m, given) + largest * along
+    assert np.abs(found - exact).max() < 1e-5 * np.abs(exact).max()
