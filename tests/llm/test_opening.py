@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import MNN
-from MNN.backends.cpu.lowbit.int8 import sums_bytes
+from MNN.backends.cpu.lowbit.int8 import is_wide, sums_bytes
 from MNN.backends.cpu.targets import host_target
 from MNN.errors import MNNError
 from MNN.llm.engine.loaded import LoadedWeights, quantize
@@ -121,13 +121,14 @@ def test_bits_are_kept_where_they_matter(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_tiles")  # where the other products of "normal" are those of "high"
-def test_activations_are_rounded_where_it_is_asked_for(folder: Path) -> None:
+@pytest.mark.parametrize("bits", [4, 8])
+def test_activations_are_rounded_where_it_is_asked_for(folder: Path, bits: int) -> None:
     """Each row of each block to a 255th of its largest number; with 12 to a 16th of that, with 10, the default, to the
-    one or the other, and with 32 not at all.
+    one or the other, and with 32 not at all; to 16 bits in any case where products of whole bytes are of such numbers.
     Processors that do not sum products of bytes round nothing."""
 
     def logits(precision: str, **options: int | None) -> np.ndarray:
-        decoder = open_model(folder).decoder(Config(precision=precision, cache=False), bits=8, **options)
+        decoder = open_model(folder).decoder(Config(precision=precision, cache=False), bits=bits, **options)
         return decoder.feed(decoder.text(), cases.tokens(3, 50), every=True)
 
     exact = logits("high")
@@ -143,12 +144,28 @@ def test_activations_are_rounded_where_it_is_asked_for(folder: Path) -> None:
     assert (np.abs(rounded - exact).max() > 0) == rounds
     assert np.abs(rounded - exact).max() <= 0.05 * largest
     np.testing.assert_array_equal(logits("normal", activation_bits=8), rounded)
-    if rounds:
+    if is_wide(host_target(), bits):
+        np.testing.assert_array_equal(rounded, less)
+        np.testing.assert_array_equal(between, less)
+    elif rounds:
         errors = [np.sqrt(np.square(found - exact).mean()) for found in (less, between, rounded)]
         assert errors[0] < 0.5 * errors[1]
         assert errors[1] <= 1.1 * errors[2]  # random weights make blocks of one size, few of which are large
     with pytest.raises(MNNError, match="8, 10, 12 or 32 bits, not 4"):
         open_model(folder).decoder(Config(cache=False), activation_bits=4)
+
+
+@pytest.mark.usefixtures("without_tiles")
+@pytest.mark.parametrize("count", [3, 12, 31])
+def test_few_tokens_are_rounded_as_one_is(folder: Path, count: int) -> None:
+    """What a conversation goes on with does not depend on how much of it is read at once: all of up to 31 tokens have
+    as many bits as one. With fewer, which many have, logits differ by a 3000th and more."""
+    decoder = open_model(folder).decoder(Config(cache=False), bits=4)
+    text, tokens = decoder.text(), cases.tokens(3, count)
+    together = decoder.feed(text, tokens)[-1].copy()
+    decoder.cut(text, count - 1)
+    alone = decoder.feed(text, tokens[-1:])[-1]
+    assert np.abs(together - alone).max() <= 1e-4 * np.abs(alone).max()
 
 
 def test_compressed_weights_compute_like_floats() -> None:

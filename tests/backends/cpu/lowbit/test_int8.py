@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from MNN.backends.cpu.lowbit.emit_int8 import ROUNDED, Parts, parts_of, possible, tile_of
-from MNN.backends.cpu.lowbit.int8 import Int8Spec, half_of, sums_bytes
+from MNN.backends.cpu.lowbit.emit_int8 import rounded as rounded_parts
+from MNN.backends.cpu.lowbit.int8 import Int8Spec, half_of, is_wide, sums_bytes, sums_fours, words_at_once
 from MNN.backends.cpu.lowbit.layout import SHIFT, Layout, layout_of, pack, zero_points
 from MNN.backends.cpu.lowbit.rounded_rows import COARSE, RoundedRowsSpec, bytes_of_codes, bytes_of_row
 from MNN.backends.cpu.targets import Target
@@ -39,14 +40,14 @@ def targets() -> list[Target]:
 TARGETS = pytest.mark.parametrize("target", targets(), ids=lambda t: f"{t.vector_bytes} {t.emulated}")
 
 
-def rounded(a: np.ndarray, blocks: int, run: int) -> tuple[np.ndarray, np.ndarray]:
+def rounded(a: np.ndarray, blocks: int, run: int, steps: float = 127) -> tuple[np.ndarray, np.ndarray]:
     """What rows ``[m, k]`` become: whole numbers ``[m, blocks, run]`` and their scales ``[m, blocks]``."""
     wide = np.zeros((a.shape[0], blocks * run), np.float32)
     wide[:, : a.shape[1]] = a
     wide = wide.reshape(-1, blocks, run)
     most = np.abs(wide).max(-1)
-    inverse = np.float32(127) / np.where(most > 0, most, np.float32(np.inf))
-    return np.rint(wide * inverse[..., None]), most / np.float32(127)
+    inverse = np.float32(steps) / np.where(most > 0, most, np.float32(np.inf))
+    return np.rint(wide * inverse[..., None]), most / np.float32(steps)
 
 
 def round_rows(target: Target, a: np.ndarray, layout: Layout, checked: bool, parts: Parts = ROUNDED) -> np.ndarray:
@@ -58,10 +59,10 @@ def round_rows(target: Target, a: np.ndarray, layout: Layout, checked: bool, par
     spread = np.zeros((m, k + 3), a.dtype)
     spread[order, :k] = a
     rows = (order * (k + 3)).astype(np.int32)
-    out = np.full((m, parts.number * bytes_of_row(depth, layout.blocks)), 7, np.uint8)
+    out = np.full((m, parts.number * bytes_of_row(depth, layout.blocks, parts.wide)), 7, np.uint8)
     slots = {
         "x": spread.ctypes.data, "rows_x": rows.ctypes.data, "y": out.ctypes.data, "row": out.shape[1], "m": m, "k": k,
-        "blocks": layout.blocks, "run": run, "meta": bytes_of_codes(depth),
+        "blocks": layout.blocks, "run": run, "meta": bytes_of_codes(depth, parts.wide),
     }  # fmt: skip
     spec = RoundedRowsSpec(DType.of(a), layout.width, half_of(target, layout.width), *parts)
     util.call(spec, target, slots, m, [spread, rows, out], checked)
@@ -70,19 +71,21 @@ def round_rows(target: Target, a: np.ndarray, layout: Layout, checked: bool, par
 
 def product(
     target: Target, w: QuantizedArray, a: np.ndarray, height: int, mb: int, nb: int, checked: bool = False,
-    parts: Parts = ROUNDED,
+    parts: Parts | None = None,
 ) -> np.ndarray:  # fmt: skip
     (m, k), n = a.shape, w.shape[0]
+    parts = parts or rounded_parts(target, w.width)
     kind, points = zero_points(w.scale, w.offset, w.width)
     layout = layout_of(target, k, w.width, w.scale.shape[1], kind)
     packed = np.zeros(layout.nbytes(n), np.uint8)
-    pack(layout, target, w.codes, w.scale, points, packed)
+    pack(layout, w.codes, w.scale, points, packed)
     rows = round_rows(target, a, layout, checked, parts)
     c = np.full((m, n + 2), 7, np.float32)
     bias = np.arange(n, dtype=np.float32)
     body = body_of([F32, F32], lambda b, x, y: b("add", x, y))
     mr, nv = tile_of(target, min(m, height))
     more = {"width": w.width, "zeros": kind, "parts": parts.number, "merged": parts.merged, "coarse": parts.coarse}
+    more |= {"paired": parts.paired, "wide": parts.wide, "words": words_at_once(target, w.width, layout.groups)}
     spec = Int8Spec(I8, I8, I32, F32, mr, nv, True, body, ("n",), 4, **more)
     arrays = {
         "a": rows, "b": packed, "c": c, "rows_a": (np.arange(m) * rows.shape[1]).astype(np.int32),
@@ -92,7 +95,8 @@ def product(
     numbers = {
         "n_taps": 1, "k": k, "ldb": 0, "panel": 0, "m": m, "n": n, "n_batch": 1, "mb": mb, "nb": nb, "ub": mb,
         "blocks": layout.blocks, "groups": layout.groups,
-        "meta": bytes_of_codes(layout.blocks * layout.groups * layout.steps), "part": rows.shape[1] // parts.number,
+        "meta": bytes_of_codes(layout.blocks * layout.groups * layout.steps, parts.wide),
+        "part": rows.shape[1] // parts.number,
     }  # fmt: skip
     slots = numbers | {name: array.ctypes.data for name, array in arrays.items()}
     util.call(spec, target, slots, spec.blocks(m, n, 1, mb, nb), list(arrays.values()), checked)
@@ -106,7 +110,7 @@ def test_products_of_bytes_are_tried_on_some_target() -> None:
 
 @pairs(target=targets(), width=[2, 4, 8], zeros=["none", "i8", "f32"], height=[1, 3])
 def test_numbers_of_all_widths(target: Target, width: int, zeros: str, height: int) -> None:
-    for m, n, k, blocks in ((1, 70, 96, 3), (9, 130, 64, 2), (13, 16, 37, 1), (2, 65, 256, 1)):
+    for m, n, k, blocks in ((1, 70, 96, 3), (9, 130, 64, 2), (13, 16, 37, 1), (2, 65, 256, 1), (5, 40, 512, 2)):
         w = weights(n, k, width, blocks, zeros)
         layout = layout_of(target, k, width, blocks, zeros)
         if not possible(target, layout):
@@ -115,14 +119,15 @@ def test_numbers_of_all_widths(target: Target, width: int, zeros: str, height: i
         a = np.random.default_rng(m).normal(size=(m, k)).astype(np.float32)
         a[0, : k // 2] = 0
         run = layout.groups * layout.steps
-        whole, scale = rounded(a, blocks, run)
+        steps = min(32767, (2**24 - 2**14) / run) if is_wide(target, width) else 127
+        whole, scale = rounded(a, blocks, run, steps)
         back = (whole * scale[..., None].astype(np.float64)).reshape(m, -1)[:, :k]
         wide = w.dequantize().astype(np.float64).T
         expected, bound = back @ wide, np.abs(back) @ np.abs(wide) + 1e-6 * n
         for mb, nb, checked in ((m, -(-n // layout.columns) * layout.columns, False), (4, layout.columns, True)):
             found = product(target, w, a, height, mb, nb, checked)
             assert (np.abs(found - expected) / (bound + 1e-30)).max() <= 2e-5
-        assert np.abs(back - a).max() <= np.abs(a).max() / 254 * 1.001
+        assert np.abs(back - a).max() <= np.abs(a).max() / (2 * steps) * 1.001
 
 
 @pairs(target=targets(), form=[(2, 3), (4, 2), (4, 3), (8, 3)], zeros=["none", "i8", "f32"], height=[1, 3])
@@ -131,7 +136,7 @@ def test_rows_in_parts_lose_less(target: Target, form: tuple[int, int], zeros: s
     width, parts = form
     for m, n, k, blocks in ((1, 70, 96, 3), (7, 130, 64, 2), (2, 65, 256, 1)):
         w = weights(n, k, width, blocks, zeros)
-        if possible(target, layout_of(target, k, width, blocks, zeros)):
+        if sums_fours(target) and possible(target, layout_of(target, k, width, blocks, zeros)):
             for checked in (False, True):
                 _loses_at_most(target, w, _uneven_rows(m, k), height, checked, Parts(parts), 127 * 254.0 ** (parts - 1))
 
@@ -139,20 +144,24 @@ def test_rows_in_parts_lose_less(target: Target, form: tuple[int, int], zeros: s
 @pairs(target=targets(), width=[2, 4, 8], zeros=["none", "i8", "f32"], height=[1, 3], parts=[2, 3])
 def test_digits_become_one_number(target: Target, width: int, zeros: str, height: int, parts: int) -> None:
     """With codes of 4 bits, the last one is for two numbers. What is lost is a 2^20th of the largest number of a block,
-    a 2^19th in blocks of 64; of two digits a 2^15th, or a 1904th where one is for two numbers. And a row's sums do not
-    depend on the rows beside it, nor on how many of them a tile has."""
+    a 2^19th in blocks of 64; of two digits a 2^15th, or a 1904th where one is for two numbers; of rows of 16 bits a
+    2^16th. And a row's sums do not depend on the rows beside it, nor on how many of them a tile has."""
     for m, n, k, blocks in ((1, 70, 96, 3), (7, 130, 64, 2), (5, 65, 128, 2), (67, 33, 32, 2), (2, 16, 37, 1)):
         w = weights(n, k, width, blocks, zeros)
         row_bits = 12 if parts == 2 else 0
-        if parts_of(target, layout_of(target, k, width, blocks, zeros), m, row_bits) != Parts(parts, True):
-            assert width == 4
-            assert not target.can(can.DOT4_UNSIGNED)
+        paired = width == 4 and target.can(can.DOT4_UNSIGNED)
+        kind, wide = Parts(parts, True, paired=paired), is_wide(target, width)
+        chosen = parts_of(target, layout_of(target, k, width, blocks, zeros), m, row_bits)
+        if wide and row_bits:
+            kind = Parts(1, wide=True)
+        if chosen != kind:
+            assert parts == 3
+            assert not sums_fours(target) or (width == 4 and not paired)
             continue
         a = _uneven_rows(m, k)
         steps = 2.0**19 if k // blocks <= 32 else 2.0**18
         if parts == 2:
-            steps = 1904 if width == 4 else 127 * 256
-        kind = Parts(parts, True)
+            steps = 1904 if paired else 32767 if wide else 127 * 256
         found = [_loses_at_most(target, w, a, height, checked, kind, steps * 0.99) for checked in (False, True)]
         other = product(target, w, a[-1:], 1, 1, 1 << 10, False, kind)
         assert (found[0] == found[1]).all()
@@ -166,10 +175,11 @@ def test_blocks_of_small_numbers_have_one_digit(target: Target, width: int, zero
     for m, n, k, blocks in ((1, 70, 96, 3), (7, 130, 512, 8), (5, 65, 256, 8), (67, 33, 192, 3), (2, 16, 37, 1)):
         w = weights(n, k, width, blocks, zeros)
         kind = parts_of(target, layout_of(target, k, width, blocks, zeros), 100, 10)
-        if kind != Parts(2, True, True):
-            assert width == 4
-            assert not target.can(can.DOT4_UNSIGNED)
+        paired = width == 4 and target.can(can.DOT4_UNSIGNED)
+        if is_wide(target, width):
+            assert kind == Parts(1, wide=True)
             continue
+        assert kind == Parts(2, True, True, paired)
         rng = np.random.default_rng(m)
         run = k // blocks
         a = (rng.normal(size=(m, k)) * np.repeat(rng.exponential(1, (m, blocks)), run, 1)).astype(np.float32)
@@ -177,7 +187,7 @@ def test_blocks_of_small_numbers_have_one_digit(target: Target, width: int, zero
         fine = most > COARSE * most.mean(1, keepdims=True)
         if m > 2:
             assert 0.05 < fine.mean() < 0.6
-        steps = np.where(fine, 1904 if width == 4 else 127 * 256, 127) * 0.99
+        steps = np.where(fine, 1904 if paired else 127 * 256, 127) * 0.99
         each = np.repeat(steps, run, 1)
         found = [_loses_at_most(target, w, a, height, checked, kind, each) for checked in (False, True)]
         assert (found[0] == found[1]).all()
@@ -194,16 +204,20 @@ def test_blocks_of_small_numbers_have_one_digit(target: Target, width: int, zero
 
 def test_the_largest_sums_of_digits_stay_in_32_bits() -> None:
     """Numbers of one size and sign times the lowest codes and the highest."""
-    for run, width, target in itertools.product((16, 32, 64), (4, 8), targets()):
-        if width == 4 and not target.can(can.DOT4_UNSIGNED):
-            continue
+    for run, width, target in itertools.product((16, 32, 64), (2, 4, 8), targets()):
+        paired = width == 4 and target.can(can.DOT4_UNSIGNED)
+        kinds = [(Parts(2, True, paired=paired), 3e-4)]
+        if is_wide(target, width):
+            kinds = [(Parts(1, wide=True), 3e-5)]
+        elif sums_fours(target) and (paired or width != 4):
+            kinds.append((Parts(3, True, paired=paired), 1e-6))
         half = 1 << (width - 1)
         for code, size, height in itertools.product((-half, half - 1), (1.0, -1.0), (1, 3)):
             values = np.full((3, 2 * run), code, np.int8)
             w = QuantizedArray.of(values, np.ones((3, 2), np.float32), None, width, values.shape)
             a = np.full((2, 2 * run), size, np.float32)
-            for parts, rtol in ((2, 3e-4), (3, 1e-6)):
-                found = product(target, w, a, height, 2, 64, False, Parts(parts, True))
+            for parts, rtol in kinds:
+                found = product(target, w, a, height, 2, 64, False, parts)
                 assert np.allclose(found, 2 * run * code * size, rtol=rtol)
 
 

@@ -45,7 +45,7 @@ def product(
     assert kind == spec.zeros
     layout = layout_of(target, k, w.width, w.scale.shape[1], kind)
     packed = np.zeros(layout.nbytes(n), np.uint8)
-    pack(layout, target, w.codes, w.scale, points, packed)
+    pack(layout, w.codes, w.scale, points, packed)
     order = np.random.default_rng(1).permutation(m)
     spread = np.zeros((m, k + 3), a.dtype)
     spread[order, :k] = a

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Sequence
+
 from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.gemm.routed_rows import rows_of_block
-from MNN.backends.cpu.lang.module import F32, I8, I32, I64, Value
+from MNN.backends.cpu.lang.module import F32, I8, I16, I32, I64, Value
 from MNN.backends.cpu.lowbit.code import LINE
-from MNN.backends.cpu.lowbit.int8 import Int8Spec, flipped, half_of
+from MNN.backends.cpu.lowbit.int8 import Int8Spec, flipped, half_of, sums_fours
 from MNN.backends.cpu.lowbit.layout import VECTORS, WORD, BlockCode, block_record
 from MNN.backends.cpu.lowbit.rounded_rows import NUMBERS, digit_bits
 from MNN.backends.cpu.products.tile_store import TileStore
@@ -16,6 +19,7 @@ from MNN.ir.dtype import DType
 
 Part = tuple[list[Value], list[Value]]
 """Where the bytes of a block of some rows begin, and what belongs to it."""
+Begin = Callable[[], list[Value]]
 
 
 @generates(Int8Spec)
@@ -37,8 +41,11 @@ class Int8Rows(TileStore):
         self.acc, self.sums_in = F32.vec(self.lanes), DType.F32
         self.wide, self.ints = VECTORS * self.lanes, I32.vec(self.lanes)
         self.steps = WORD // spec.width
-        self.per = self.steps // 4
+        self.each = 2 if spec.wide else 4
+        """Numbers of a row that a lane of 32 bits multiplies."""
+        self.per = self.steps // self.each
         self.flip = flipped(target, spec.width)
+        self.narrow = not (spec.wide or sums_fours(target))
         self.product = can.DOT4_UNSIGNED if target.can(can.DOT4_UNSIGNED) else can.DOT4_SIGNED
 
     def emit(self) -> str:
@@ -82,12 +89,15 @@ class Int8Rows(TileStore):
         return [b.xor(w, self.flip) if self.flip else w for w in words]
 
     def _codes(self, word: Value, i: int) -> Value:
-        """The codes of a word that are multiplied by group ``i`` of four."""
-        width = self.spec.width
+        """The codes of a word that are multiplied by group ``i`` of four, or of two."""
+        b, width = self.b, self.spec.width
+        if self.spec.wide:
+            words = b.bitcast(word, I16.vec(2 * self.lanes))
+            return b.ashr(words if i else b.shl(words, 8), 8)
         if width == 8:
             return word
         mask = sum(((1 << width) - 1) << 8 * j for j in range(4))
-        return self.b.and_(self.b.lshr(word, width * i) if i else word, mask)
+        return b.and_(b.lshr(word, width * i) if i else word, mask)
 
     def _record(self, start: Value, j: int) -> BlockCode:
         """What the block at ``start`` says about vector ``j`` of the tile's columns."""
@@ -116,7 +126,7 @@ class Int8Rows(TileStore):
                 self._ask_weights(ahead, block.index * each, each)
             parts = []
             for part, (some, meta) in enumerate(zip(places, metas, strict=True)):
-                many = b.udiv(self.run, 2) if self._pairs(part) else self.run
+                many = b.udiv(self.run, 2) if self._pairs(part) else self.run * (1 + spec.wide)
                 rows = [b.gep(place, I8, block.index * many) for place in some]
                 parts.append((rows, [b.gep(place, I32, block.index * NUMBERS) for place in meta]))
             totals = list(block.carried[:-1])
@@ -164,54 +174,92 @@ class Int8Rows(TileStore):
 
     def _at_once(self, parts: list[Part], start: Value, totals: list[Value]) -> None:
         """Adds the block at ``start`` to the ``totals`` of some rows, all parts of these side by side."""
-        b, spec = self.b, self.spec
-        count, codes = len(totals), self._record(start, 0).codes()
-        begin = [self._begin(numbers, part) for part, (_, numbers) in enumerate(parts)]
-        with b.loop(0, self.k.slot("groups"), carry=[x for some in begin for x in some]) as group:
-            sums = list(group.carried)
-            words = self._words(codes, group.index)
-            for i in range(self.per):
-                right = [self._codes(w, i) for w in words]
-                for part, (rows, _) in enumerate(parts):
-                    if not self._pairs(part):
-                        self._dots(sums, part * count, right, rows, group.index * self.steps + 4 * i)
-                    elif i == 0:
-                        self._dots(sums, part * count, words, rows, group.index * 4)
-            group.next(*sums)
-        total = group.results[:count]
+        spec = self.spec
+        begins = [functools.partial(self._begin, numbers, part) for part, (_, numbers) in enumerate(parts)]
+        found = self._products([(part, rows) for part, (rows, _) in enumerate(parts)], start, begins)
+        total = found[0]
         for part, (_, numbers) in enumerate(parts):
             last = part == len(parts) - 1
             if not spec.merged or last:
                 self._add(total, parts[0][1] if spec.merged else numbers, start, totals)
             if not last:
-                after = group.results[(part + 1) * count : (part + 2) * count]
-                total = self._joined(total, after) if spec.merged else after
+                total = self._joined(total, found[part + 1]) if spec.merged else found[part + 1]
 
     def _one_by_one(self, parts: list[Part], start: Value, totals: list[Value]) -> None:
         """The same, one part after the other, so that a tile is of more rows."""
-        b, spec = self.b, self.spec
-        codes = self._record(start, 0).codes()
+        spec = self.spec
         total: list[Value] = []
         for part, (rows, numbers) in enumerate(parts):
-            begin = self._begin(numbers, part)
-            if spec.merged and part:
-                begin = self._joined(total, begin)
-            groups = self.k.slot("groups")
-            if spec.coarse and part:
-                groups = b.select(self._any_fine(parts[0][1]), groups, 0)
-            with b.loop(0, groups, carry=begin) as group:
-                sums = list(group.carried)
-                words = self._words(codes, group.index)
-                if self._pairs(part):
-                    self._dots(sums, 0, words, rows, group.index * 4)
-                else:
-                    for i in range(self.per):
-                        right = [self._codes(w, i) for w in words]
-                        self._dots(sums, 0, right, rows, group.index * self.steps + 4 * i)
-                group.next(*sums)
-            total = group.results
+
+            def begin(before: list[Value] = total, numbers: list[Value] = numbers, part: int = part) -> list[Value]:
+                found = self._begin(numbers, part)
+                return self._joined(before, found) if spec.merged and part else found
+
+            some = self._any_fine(parts[0][1]) if spec.coarse and part else None
+            total = self._products([(part, rows)], start, [begin], some)[0]
             if not spec.merged or part == len(parts) - 1:
                 self._add(total, parts[0][1] if spec.merged else numbers, start, totals)
+
+    def _products(
+        self, parts: list[tuple[int, list[Value]]], start: Value, begins: Sequence[Begin], some: Value | None = None
+    ) -> list[list[Value]]:
+        """The sums of some parts of the block at ``start``, each with what it begins with; only that where not
+        ``some``."""
+        b, spec = self.b, self.spec
+        codes, groups = self._record(start, 0).codes(), self.k.slot("groups")
+
+        def first() -> list[Value]:
+            return [x for begin in begins for x in begin()]
+
+        def whole() -> list[Value]:
+            """What sums begin with is added last, so that no register holds it meanwhile."""
+            found = self._pairs_times_rows(parts, codes, b.const(I64, 0), groups)
+            return [b.add(x, y) for x, y in zip(found, first(), strict=True)]
+
+        if self.narrow and not spec.words:
+            found = whole() if some is None else b.if_else(some, whole, first)
+        else:
+            groups = groups if some is None else b.select(some, groups, 0)
+            with b.loop(0, groups, spec.words or 1, carry=first()) as group:
+                sums = list(group.carried)
+                if self.narrow:
+                    more = self._pairs_times_rows(parts, codes, group.index, group.index + spec.words)
+                    sums = [b.add(x, y) for x, y in zip(sums, more, strict=True)]
+                else:
+                    self._word_times_rows(parts, codes, group.index, sums)
+                group.next(*sums)
+            found = group.results
+        count = len(found) // len(parts)
+        return [list(found[i * count : (i + 1) * count]) for i in range(len(parts))]
+
+    def _pairs_times_rows(
+        self, parts: list[tuple[int, list[Value]]], codes: Value, first: Value, past: Value
+    ) -> list[Value]:
+        """The words of groups from ``first`` to ``past`` times rows of some parts: sums of pairs, which stay in 16
+        bits, then in 32. (As one long sequence without a loop they would need more registers.)"""
+        b, pairs = self.b, I16.vec(2 * self.lanes)
+        count = len(parts[0][1]) * self.spec.nv * len(parts)
+        with b.loop(first, past, carry=[b.const(pairs, 0)] * count) as group:
+            sums = list(group.carried)
+            self._word_times_rows(parts, codes, group.index, sums)
+            group.next(*sums)
+        ones = b.splat(b.const(I16, 1), 2 * self.lanes)
+        return [b.perform(can.PAIRS_I16, self.ints, x, ones) for x in group.results]
+
+    def _word_times_rows(
+        self, parts: list[tuple[int, list[Value]]], codes: Value, group: Value, sums: list[Value]
+    ) -> None:
+        """The words of a group times rows of some parts, added to ``sums``."""
+        count = len(sums) // len(parts)
+        words = self._words(codes, group)
+        for i in range(self.per):
+            right = [self._codes(w, i) for w in words]
+            for number, (part, rows) in enumerate(parts):
+                if not self._pairs(part):
+                    at = group * (self.steps * (1 + self.spec.wide)) + 4 * i
+                    self._dots(sums, number * count, right, rows, at)
+                elif i == 0:
+                    self._dots(sums, number * count, words, rows, group * 4)
 
     def _any_fine(self, numbers: list[Value]) -> Value:
         """Whether a block of some rows has a second digit (see :mod:`.rounded_rows`)."""
@@ -232,13 +280,24 @@ class Int8Rows(TileStore):
         ]
 
     def _dots(self, sums: list[Value], first: int, right: list[Value], rows: list[Value], at: Value) -> None:
-        """Four codes of each column times four bytes of each row, added to ``sums`` from ``first`` on."""
-        b, small = self.b, I8.vec(4 * self.lanes)
+        """Codes of each column times four bytes of each row, added to ``sums`` from ``first`` on."""
+        b = self.b
         for r, row in enumerate(rows):
-            left = b.bitcast(b.splat(b.load(I32, b.gep(row, I8, at), align=1), self.lanes), small)
+            left = b.splat(b.load(I32, b.gep(row, I8, at), align=1), self.lanes)
             for j, codes in enumerate(right):
                 n = first + r * len(right) + j
-                sums[n] = b.perform(self.product, self.ints, sums[n], b.bitcast(codes, small), left)
+                sums[n] = self._dot(sums[n], codes, left)
+
+    def _dot(self, total: Value, codes: Value, left: Value) -> Value:
+        """Adds products of four bytes, or of two numbers of 16 bits, to sums of 32 bits; or pairs of products of bytes
+        to sums of 16."""
+        b, small, pairs = self.b, I8.vec(4 * self.lanes), I16.vec(2 * self.lanes)
+        if self.spec.wide:
+            return b.add(total, b.perform(can.PAIRS_I16, self.ints, codes, b.bitcast(left, pairs)))
+        codes, left = b.bitcast(codes, small), b.bitcast(left, small)
+        if self.narrow:
+            return b.add(total, b.perform(can.PAIRS_BYTES, pairs, codes, left))
+        return b.perform(self.product, self.ints, total, codes, left)
 
     def _keep_factors(self, start: Value) -> None:
         """Scales and offsets of the block at ``start``, in scratch memory until its sums are there: one row waits for

@@ -10,7 +10,15 @@ import numpy as np
 from MNN.backends.base.candidates import Candidate
 from MNN.backends.base.program import Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
-from MNN.backends.cpu.lowbit.int8 import LARGEST_OF_MERGED, Int8Spec, half_of, sums_bytes
+from MNN.backends.cpu.lowbit.int8 import (
+    LARGEST_OF_MERGED,
+    Int8Spec,
+    half_of,
+    is_wide,
+    sums_bytes,
+    sums_fours,
+    words_at_once,
+)
 from MNN.backends.cpu.lowbit.layout import VECTORS, Layout
 from MNN.backends.cpu.lowbit.rounded_rows import WIDTH_OF_PAIRS, RoundedRowsSpec, bytes_of_codes, bytes_of_row, chunk
 from MNN.backends.cpu.products.blocks import choose_grain
@@ -41,15 +49,16 @@ class Parts(NamedTuple):
     merged: bool = False
     coarse: bool = False
     """Whether the second of two digits is left out where it does little."""
+    paired: bool = False
+    """Whether the last of several digits is for two numbers."""
+    wide: bool = False
+    """Whether the only part has 16 bits."""
 
 
 ROUNDED = Parts(1)
 """Rows rounded to 8 bits."""
-_ROUNDED_LESS = Parts(2, True)
-"""Rows rounded to 12 bits, or to 15 where weights do not have 4."""
-_COARSE = Parts(2, True, True)
-"""The same, but to 8 bits where a block's numbers are small."""
-_EXACT = Parts(3, True)
+_WIDE = Parts(1, wide=True)
+"""Rows rounded to 16 bits."""
 
 
 def possible(target: Target, layout: Layout) -> bool:
@@ -62,21 +71,30 @@ def parts_of(target: Target, layout: Layout, m: int, row_bits: int = 0) -> Parts
     """The parts of rows that may be rounded to so many bits, or of those that lose no more than the precision
     ``normal`` may; None where f32 is faster for ``m`` rows. Few rows are of words that are being written: choices hang
     on small differences then, and one row waits for memory in any case."""
-    if 0 < row_bits <= FEWEST_ROW_BITS:
+    if is_wide(target, layout.width):
+        return _WIDE if row_bits else None
+    run, paired = layout.groups * layout.steps, layout.width == WIDTH_OF_PAIRS and target.can(can.DOT4_UNSIGNED)
+    if 0 < row_bits <= FEWEST_ROW_BITS and (sums_fours(target) or run > LARGEST_OF_MERGED):
         return ROUNDED
-    run = layout.groups * layout.steps
-    if run <= LARGEST_OF_MERGED and (layout.width != WIDTH_OF_PAIRS or target.can(can.DOT4_UNSIGNED)):
-        if row_bits == COARSE_ROW_BITS and m > SMALL.room:
-            return _COARSE
-        return _ROUNDED_LESS if row_bits else _EXACT
+    if run <= LARGEST_OF_MERGED and row_bits:  # sums of pairs give 8 bits a second digit where blocks are large, too
+        return Parts(2, True, row_bits <= COARSE_ROW_BITS and m > SMALL.room, paired)
+    if not sums_fours(target):
+        return None
+    if run <= LARGEST_OF_MERGED and (paired or layout.width != WIDTH_OF_PAIRS):
+        return Parts(3, True, paired=paired)
     return Parts(3) if m <= _FEW_OF_PARTS else None
+
+
+def rounded(target: Target, width: int) -> Parts:
+    """Rows rounded as far as they may be for codes of so many bits."""
+    return _WIDE if is_wide(target, width) else ROUNDED
 
 
 def candidate(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: Parts = ROUNDED) -> Candidate:
     """The way over integers, with rows in so many parts of 8 bits."""
     m, n, k = room_of(product.m), room_of(product.n), room_of(product.k)
     lanes, run = e.target.lanes(DType.F32), layout.groups * layout.steps
-    dots = (parts.number - 0.5 * (parts.merged and layout.width == WIDTH_OF_PAIRS)) * run / 4
+    dots = (parts.number - 0.5 * parts.paired + parts.wide) * run / 4
     steps = layout.blocks * (dots + _BEHIND * (1 if parts.merged else parts.number))
     cycles = m * -(-n // lanes) * steps / e.target.fma_per_cycle + parts.number * m * k / lanes * _ROUNDING
     more = f" in {parts.number} parts" if parts.number > 1 else ""
@@ -89,7 +107,7 @@ def tile_of(target: Target, m: int) -> tuple[int, int]:
     """Rows and vectors of a tile: as many sums as registers hold twice, beside codes."""
     if target.vector_registers >= 32:
         return min(m, 3), VECTORS
-    return min(m, 2), VECTORS if m == 1 else VECTORS // 2
+    return min(m, 2 if sums_fours(target) else 3), VECTORS if m == 1 else VECTORS // 2
 
 
 class Rounded(NamedTuple):
@@ -104,7 +122,7 @@ def round_rows(e: Emitter, a: OperandAccess, m: int, k: int, layout: Layout, par
     """Rounds ``m`` rows of ``k`` numbers, for products with weights in such a layout."""
     run = layout.groups * layout.steps
     depth = layout.blocks * run
-    meta, row = bytes_of_codes(depth), parts.number * bytes_of_row(depth, layout.blocks)
+    meta, row = bytes_of_codes(depth, parts.wide), parts.number * bytes_of_row(depth, layout.blocks, parts.wide)
     rounded = e.allocate(DType.U8, (m, row), (0, 1), roomy=True)
     spec = RoundedRowsSpec.of(a.dtype, layout.width, half_of(e.target, layout.width), *parts)
     args: dict[str, int | Ref] = {
@@ -125,6 +143,7 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: Par
     product_spec = Int8Spec.of(
         *kinds, mr, nv, True, epilogue.body, epilogue.kinds, 4,
         width=layout.width, zeros=layout.zeros, parts=parts.number, merged=parts.merged, coarse=parts.coarse,
+        paired=parts.paired, wide=parts.wide, words=words_at_once(e.target, layout.width, layout.groups),
     )  # fmt: skip
     mb = max(min(rows, e.target.l2_bytes // 2 // row), 1)
     mb = split_evenly(rows, -(-rows // mb), mr)
@@ -142,4 +161,4 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: Par
     e.command(product_spec, args, blocks, grain, 2 * m * n * k)
 
 
-__all__ = ["ROUNDED", "Parts", "Rounded", "candidate", "parts_of", "possible", "round_rows", "tile_of"]
+__all__ = ["ROUNDED", "Parts", "Rounded", "candidate", "parts_of", "possible", "round_rows", "rounded", "tile_of"]

@@ -73,20 +73,21 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
         epilogue = Epilogue(body_of([DType.F32], lambda b, v: b.cast(v, out.dtype)))
     product = replace(product, epilogue=epilogue)
     m, group = room_of(product.m), group_of(e.target, x.dtype) if x.dtype is DType.BF16 else 1
-    many, tiles = m > most_few(e.target), amx.available(e.target)
+    row_bits = FEWEST_ROW_BITS if e.precision == "low" else prim.row_bits
+    layout, weights = packed(e, prim.inputs[1:], prim.width, k)
+    bytes_ = emit_int8.possible(e.target, layout)
+    many, tiles = m > (SMALL.room if row_bits and bytes_ else most_few(e.target)), amx.available(e.target)
     few = m <= FEW_ROWS if group > 1 else not many
     if many and (group == 1 or tiles):
-        _check_rows(e, product)
+        _check_rows(e, product, row_bits > 0 and bytes_)
     cycles = contract_cycles(e.target, m, n, -(-k // group), DType.F32) * (1.0 if group == 1 else step_ratio(e.target))
     name = f"{prim.width}-bit weights, {'few rows' if few else 'expanded by panels'}"
     ways = [Candidate(name, cycles, lambda: _emit(e, prim, product, few, 1 if few else group))]
-    row_bits = FEWEST_ROW_BITS if e.precision == "low" else prim.row_bits
-    layout, weights = packed(e, prim.inputs[1:], prim.width, k)
     if _takes_strips(e.target, product.m, layout, k):
         ways.append(emit_strips.candidate(e, product, layout, weights, row_bits > 0))
     if row_bits or (prim.finite_rows and e.precision == "normal"):
         parts = emit_int8.parts_of(e.target, layout, m, row_bits)
-        if parts is not None and emit_int8.possible(e.target, layout):
+        if parts is not None and bytes_:
             ways.append(emit_int8.candidate(e, product, layout, weights, parts))
     e.choose(f"compressed {x.dtype.value} {prim.width} {m} x {n} x {k} {e.options.precision}", ways)
     return store_back(e, out, product.c.place)
@@ -103,7 +104,7 @@ def emit_halves(e: Emitter, prim: p.CompressedMatMul, out: Tensor, body: Body) -
         return False
     product = _product(e, prim, out)
     if room_of(m) > most_few(e.target):
-        _check_rows(e, product)
+        _check_rows(e, product, prim.row_bits > 0)
     way = emit_strips.candidate(e, product, layout, weights, prim.row_bits > 0, body)
     e.choose(f"compressed halves {prim.width} {room_of(m)} x {n} x {k} {e.options.precision}", [way])
     return store_back(e, out, product.c.place)
@@ -136,9 +137,10 @@ def _takes_strips(target: Target, m: int, layout: Layout, k: int) -> bool:
     return (room_of(m) > most_few(target) or m > _END_OF_FEW) and emit_strips.possible(target, layout, k)
 
 
-def _check_rows(e: Emitter, product: Product) -> None:
-    """Raises :class:`NotOpenError` where a range has few rows and many."""
-    if e.target.broadcast_operand and product.m < _BEGIN_OF_MANY:
+def _check_rows(e: Emitter, product: Product, rounded: bool) -> None:
+    """Raises :class:`NotOpenError` where a range has few rows and many: where they are ``rounded``, few have more
+    bits."""
+    if (e.target.broadcast_operand or rounded) and product.m < _BEGIN_OF_MANY:
         raise NotOpenError("few rows of low-bit weights beside many")
 
 
@@ -191,7 +193,7 @@ def packed(e: Emitter, constants: Sequence[Tensor], width: int, k: int, count: i
         points = zero_points(scale, offset, width)[1]
         for i in range(count):
             rows, out = slice(i * n, (i + 1) * n), buffer.const[i * each : (i + 1) * each]
-            pack(layout, e.target, codes[rows], scale[rows], None if points is None else points[rows], out)
+            pack(layout, codes[rows], scale[rows], None if points is None else points[rows], out)
         e.pool.filled(buffer)
     return layout, Ref(buffer, 0)
 

@@ -12,6 +12,10 @@ The parts of ``merged`` rows are digits, whose sums become one integer before th
 half of what an instruction could multiply is zeros. The last digit uses it: it is multiplied by the words as they lie
 in memory, each byte ``c + 16 * c'`` of which holds two codes, so that it is of use for both of their numbers
 (:mod:`.rounded_rows`).
+
+Where instructions sum two products of bytes in 16 bits (AVX2), those of codes of up to 4 bits have room for eight such
+sums and more, which become 32 bits by one more product: by ones. Whole bytes, which have not, are multiplied in 16
+bits, by rows of such numbers.
 """
 
 from __future__ import annotations
@@ -24,9 +28,8 @@ from MNN.backends.base.kernel import Arguments
 from MNN.backends.base.record import Record, word
 from MNN.backends.cpu.codegen.traffic import number
 from MNN.backends.cpu.gemm.contraction import ContractSpec
-from MNN.backends.cpu.lowbit.layout import VECTORS, WORD, column_bytes, has_table
+from MNN.backends.cpu.lowbit.layout import VECTORS, WORD, as_signed, column_bytes, high_bits
 from MNN.backends.cpu.lowbit.records import COMPRESSED
-from MNN.backends.cpu.lowbit.rounded_rows import WIDTH_OF_PAIRS
 from MNN.backends.cpu.products.dot8 import DOT4
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
@@ -36,6 +39,7 @@ DIGITS = (2, 3)
 """Numbers of parts of ``merged`` rows."""
 LARGEST_OF_MERGED = 64
 """Numbers of a block up to which sums of ``merged`` parts, 18 bits and a sign of the largest, stay in 32 bits."""
+_BYTE = 8
 INT8 = Record(
     "rows of bytes",
     word("meta", "where the numbers of a row's blocks begin, in bytes"),
@@ -43,9 +47,29 @@ INT8 = Record(
 )
 
 
-def sums_bytes(target: Target) -> bool:
-    """Whether the target sums products of four bytes."""
+def sums_fours(target: Target) -> bool:
+    """Whether the target sums products of four bytes in one instruction."""
     return target.can(can.DOT4_UNSIGNED) or target.can(can.DOT4_SIGNED)
+
+
+def sums_bytes(target: Target) -> bool:
+    """Whether the target sums products of four bytes, or of two."""
+    return sums_fours(target) or (target.can(can.PAIRS_BYTES) and target.can(can.PAIRS_I16))
+
+
+def is_wide(target: Target, width: int) -> bool:
+    """Whether rows are of numbers of 16 bits: pairs of bytes would not stay in 16 bits, pairs of these stay in 32."""
+    return width == _BYTE and not sums_fours(target)
+
+
+def words_at_once(target: Target, width: int, groups: int) -> int:
+    """Where sums of pairs are in 16 bits: of how many words of a block, which has ``groups``, they stay there; 0: of
+    all, or there are no such sums."""
+    if sums_fours(target) or is_wide(target, width):
+        return 0
+    largest_pair = 2 * ((1 << width) - 1) << (_BYTE - 1)
+    most = (1 << 15) // largest_pair // (WORD // width // DOT4)
+    return 0 if groups <= most else max(n for n in range(1, most + 1) if groups % n == 0)
 
 
 def half_of(target: Target, width: int) -> int:
@@ -55,10 +79,7 @@ def half_of(target: Target, width: int) -> int:
 
 def flipped(target: Target, width: int) -> int:
     """What words in memory are to be combined with (exclusive or) before their codes are taken out."""
-    if has_table(target, width) or half_of(target, width) == 0:
-        return 0
-    bits = sum(1 << i for i in range(width - 1, WORD, width))
-    return bits - (1 << WORD) if bits >= 1 << (WORD - 1) else bits
+    return as_signed(high_bits(width)) if width == _BYTE and half_of(target, width) else 0
 
 
 @dataclass(frozen=True)
@@ -76,6 +97,12 @@ class Int8Spec(ContractSpec):
     merged: bool = False
     coarse: bool = False
     """Whether the second of two digits is left out of blocks that do not have it."""
+    paired: bool = False
+    """Whether the last part has a byte for each pair of numbers."""
+    wide: bool = False
+    """Whether rows are of numbers of 16 bits."""
+    words: int = 0
+    """See :func:`words_at_once`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,11 +111,6 @@ class Int8Spec(ContractSpec):
             raise ValueError(f"no product of rows of bytes like {self.key()}")
         if self.merged and self.parts not in DIGITS:
             raise ValueError(f"no digits as in {self.key()}")
-
-    @property
-    def paired(self) -> bool:
-        """Whether the last part has a byte for each pair of numbers."""
-        return self.merged and self.width == WIDTH_OF_PAIRS
 
     @property
     def sums(self) -> DType:
@@ -107,7 +129,7 @@ class Int8Spec(ContractSpec):
         m, k, blocks, groups = (number(args, slot) for slot in ("m", "k", "blocks", "groups"))
         found = super().traffic({**args, "k": k})
         return found | {
-            "a": m * k * self.parts,
+            "a": m * k * self.parts * (1 + self.wide),
             "b": number(args, "n") * blocks * (column_bytes(self.zeros) + 4 * groups),
         }
 
@@ -118,5 +140,8 @@ __all__ = [
     "Int8Spec",
     "flipped",
     "half_of",
+    "is_wide",
     "sums_bytes",
+    "sums_fours",
+    "words_at_once",
 ]

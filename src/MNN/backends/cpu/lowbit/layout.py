@@ -7,8 +7,8 @@ of records, one for each block of k that has a scale of its own::
     what :func:`block_record` says | codes u32 [groups, columns]
 
 so that a product reads the weights once, from front to back. AVX512 finds the numbers of codes of up to four bits in a
-table of 16 floats (``vpermps``, which looks at the lowest four bits only: no mask is needed); elsewhere, and for 8
-bits, codes are stored in two's complement, shifted up and down again and converted.
+table of 16 floats (``vpermps``, which looks at the lowest four bits only: no mask is needed); elsewhere they are turned
+to two's complement, shifted up and down again and converted. Codes of 8 bits are stored in two's complement.
 
 Sums over a block are of A times whole numbers; they stay finite wherever A is, since A is multiplied by 2^-20 first and
 the scales by 2^20: both exact, but for numbers below 2^-106.
@@ -33,7 +33,7 @@ VECTORS = 4
 """Vectors of columns in a panel."""
 SHIFT = 20
 """A is multiplied by ``2^-SHIFT``, scales by ``2^SHIFT``."""
-_TABLE = 16
+_TABLE, _BYTE = 16, 8
 _OFFSET_BYTES = {"none": 0, "i8": 1, "f32": 4}
 _AT_ONCE = 1 << 22
 """Bytes of codes that are packed at a time."""
@@ -92,6 +92,11 @@ def has_table(target: Target, width: int) -> bool:
     return target.vector_bytes == 64 and target.can(can.PICK_F32) and 1 << width <= _TABLE
 
 
+def high_bits(width: int) -> int:
+    """The highest bit of each code of a word: codes and numbers in two's complement differ by these."""
+    return sum(1 << i for i in range(width - 1, WORD, width))
+
+
 def layout_of(target: Target, k: int, width: int, blocks: int, zeros: str) -> Layout:
     """The layout of rows of ``k`` numbers; with several blocks, these must be whole words."""
     return Layout(width, zeros, VECTORS * target.vector_bytes // 4, blocks, -(-k // blocks * width // WORD))
@@ -112,7 +117,7 @@ def zero_points(scale: Numbers, offset: Numbers | None, width: int) -> tuple[str
 
 
 def pack(
-    layout: Layout, target: Target, codes: npt.NDArray[np.uint8], scale: Numbers, points: Numbers | None,
+    layout: Layout, codes: npt.NDArray[np.uint8], scale: Numbers, points: Numbers | None,
     out: npt.NDArray[np.uint8],
 ) -> None:  # fmt: skip
     """Fills ``out`` with the rows ``[N, bytes]`` of :class:`MNN.ir.quant.QuantizedArray` as columns."""
@@ -123,7 +128,7 @@ def pack(
     fields.append(("codes", "<u4", (layout.groups, layout.columns)))
     panels = -(-n // layout.columns)
     records = out.view(np.dtype(fields)).reshape(panels, layout.blocks)
-    flip = 0 if has_table(target, layout.width) else sum(1 << i for i in range(layout.width - 1, WORD, layout.width))
+    flip = high_bits(layout.width) if layout.width == _BYTE else 0
     row = layout.blocks * layout.groups * 4
     some = max(_AT_ONCE // (row * layout.columns), 1)
     for first in range(0, panels, some):
@@ -147,6 +152,11 @@ def _columns(numbers: Numbers, layout: Layout, panels: int) -> Numbers:
     return transposed
 
 
+def as_signed(bits: int) -> int:
+    """32 bits as the number that they are with a sign."""
+    return bits - (1 << WORD) if bits >= 1 << (WORD - 1) else bits
+
+
 def look_up(b: Builder, target: Target, width: int, words: Value, step: int) -> Value:
     """The numbers at ``step`` of the words of a vector, as whole floats."""
     lanes = words.type.lanes
@@ -155,6 +165,8 @@ def look_up(b: Builder, target: Target, width: int, words: Value, step: int) -> 
         table = b.const_vector(F32, [float((i & mask) - half) for i in range(_TABLE)])
         index = b.lshr(words, width * step) if step else words
         return b.perform(can.PICK_F32, F32.vec(lanes), table, index)
+    if width < _BYTE:
+        words = b.xor(words, as_signed(high_bits(width)))
     up = WORD - width * (step + 1)
     whole = b.ashr(b.shl(words, up) if up else words, WORD - width)
     return b.convert("sitofp", whole, F32.vec(lanes))

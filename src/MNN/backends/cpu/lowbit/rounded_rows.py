@@ -20,6 +20,9 @@ numbers: two of these codes fill a byte ``c + 16 * c'``, which times a digit ``e
 ``A'`` takes up what is above them; and within 8 of any ``x``, too, as the upper four bits of ``e`` are still to be
 chosen: 20 bits in two and a half parts, or 12 in one and a half.
 
+Where instructions have no room for sums of whole bytes, the last digit is for one number, too (``paired`` says which
+way it is), and codes of 8 bits are multiplied by rows of one part whose numbers have 16 bits (``wide``).
+
 The last of two digits can be left out where it does little (``coarse``): in blocks whose largest size is at most
 :data:`COARSE` times the mean of all blocks of the row, numbers are rounded to the first digit alone and the last one is
 0. The third number of such a block in the first part is 0 (elsewhere 1): where it is 0 for all rows of a tile, the last
@@ -38,7 +41,7 @@ from MNN.backends.base.kernel import Arguments, KernelSpec
 from MNN.backends.cpu.codegen.traffic import number, table
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.element import storage_type
-from MNN.backends.cpu.lang.module import F32, I8, I32, Builder, Kernel, Value
+from MNN.backends.cpu.lang.module import F32, I8, I16, I32, Builder, Kernel, Value
 from MNN.backends.cpu.lowbit.layout import SHIFT, WORD
 from MNN.backends.cpu.math.rounding import to_nearest
 from MNN.backends.cpu.targets.base import Target
@@ -47,7 +50,7 @@ from MNN.ir.dtype import DType
 NUMBERS = 3
 """Numbers of 32 bits that belong to a block of a row."""
 _LINE = 64
-_MOST = 127.0
+_MOST, _MOST_OF_WIDE = 127.0, 32767.0
 STEP = 254.0
 """How much finer the steps of a part are than those of the part before: what is left is at most half a step."""
 _BYTE, _LESS = 8, 6
@@ -71,14 +74,14 @@ def digit_bits(width: int, parts: int) -> int:
     return _BYTE if width == WIDTH_OF_PAIRS or parts == 2 else _LESS
 
 
-def bytes_of_codes(depth: int) -> int:
+def bytes_of_codes(depth: int, wide: bool = False) -> int:
     """Bytes in front of the numbers of a row's blocks."""
-    return -(-depth // _LINE) * _LINE
+    return -(-depth * (1 + wide) // _LINE) * _LINE
 
 
-def bytes_of_row(depth: int, blocks: int) -> int:
+def bytes_of_row(depth: int, blocks: int, wide: bool = False) -> int:
     """From one row to the next: an odd number of lines, so that those of a tile lie in different sets of a cache."""
-    lines = -(-(bytes_of_codes(depth) + 4 * NUMBERS * blocks) // _LINE)
+    lines = -(-(bytes_of_codes(depth, wide) + 4 * NUMBERS * blocks) // _LINE)
     return (lines + 1 - lines % 2) * _LINE
 
 
@@ -102,15 +105,16 @@ class RoundedRowsSpec(KernelSpec):
     merged: bool = False
     coarse: bool = False
     """Whether the last of two digits is left out where it does little."""
+    paired: bool = False
+    """Whether the last of ``merged`` parts has a byte for each pair of numbers."""
+    wide: bool = False
+    """Whether the numbers of the only part have 16 bits."""
 
     def __post_init__(self) -> None:
         if self.coarse and not (self.merged and self.parts == 2):
             raise ValueError(f"no second digit to leave out in {self.key()}")
-
-    @property
-    def paired(self) -> bool:
-        """Whether the last part has a byte for each pair of numbers."""
-        return self.merged and self.width == WIDTH_OF_PAIRS
+        if self.wide and (self.merged or self.parts > 1 or self.half):
+            raise ValueError(f"no numbers of 16 bits in {self.key()}")
 
     def slots(self) -> tuple[str, ...]:
         return "x", "rows_x", "y", "row", "m", "k", "blocks", "run", "meta"
@@ -144,6 +148,7 @@ class _Rounding:
     def emit(self) -> str:
         k, b, spec = self.k, self.b, self.spec
         blocks, run = k.slot("blocks"), k.slot("run")
+        self.type = I16 if spec.wide else I8
         self.steps = self._steps(_MOST_OF_PAIRS if spec.paired and spec.parts == 2 else _MOST)
         self.steps_of_coarse = self._steps(_MOST)
         room = b.and_(blocks + (self.lanes - 1), -self.lanes)
@@ -163,7 +168,7 @@ class _Rounding:
             with b.loop(0, blocks) as block:
                 first = block.index * run
                 places = [b.gep(b.gep(part, I8, k.slot("meta")), I32, block.index * NUMBERS) for part in parts]
-                begins = [b.gep(part, I8, first) for part in parts]
+                begins = [b.gep(part, self.type, first) for part in parts]
                 if spec.paired:
                     begins[-1] = b.gep(parts[-1], I8, b.udiv(first, 2))
                 self._block(b.gep(k.scratch, F32, first), block.index, begins, places)
@@ -232,12 +237,12 @@ class _Rounding:
                 found, added = digits.of(x)
                 totals = [b.add(total, more) for total, more in zip(totals, added, strict=True)]
                 for numbers, digit in zip(small, found, strict=True):
-                    numbers.append(b.convert("trunc", digit, I8.vec(self.lanes)))
+                    numbers.append(b.convert("trunc", digit, self.type.vec(self.lanes)))
             for part, numbers in enumerate(small):
                 if self.spec.paired and part == len(small) - 1:
                     b.store(self._of_pairs(numbers), b.gep(to[part], I8, b.udiv(some.index, 2)), align=1)
                 else:
-                    b.store(self._turned(numbers), b.gep(to[part], I8, some.index), align=1)
+                    b.store(self._turned(numbers), b.gep(to[part], self.type, some.index), align=1)
             some.next(*totals)
         step = b.load(F32, b.gep(self.mosts, F32, number))
         for part, sums in enumerate(some.results):
@@ -253,10 +258,13 @@ class _Rounding:
     def _steps(self, first: float) -> Value:
         """The whole number that a block's largest size becomes, of which the ``first`` digit is at most that."""
         b = self.b
-        if not self.spec.merged:
-            return b.const(F32, _MOST)
         spec = self.spec
-        most = first * 2.0 ** ((spec.parts - 1) * digit_bits(spec.width, spec.parts))
+        if spec.wide:
+            most = _MOST_OF_WIDE
+        elif spec.merged:
+            most = first * 2.0 ** ((spec.parts - 1) * digit_bits(spec.width, spec.parts))
+        else:
+            return b.const(F32, _MOST)
         room = b.fdiv(
             b.const(F32, 2.0 ** (WORD - self.spec.width) - _SLACK), b.convert("sitofp", self.k.slot("run"), F32)
         )
@@ -286,9 +294,9 @@ class _Rounding:
 
     def _turned(self, parts: list[Value]) -> Value:
         """The bytes of a chunk in the order of codes."""
-        steps = WORD // self.spec.width
-        per = steps // 4
-        order = [w + per * j + i for w in range(0, self.chunk, steps) for i in range(per) for j in range(4)]
+        steps, lane = WORD // self.spec.width, WORD // self.type.bits
+        per = steps // lane
+        order = [w + per * j + i for w in range(0, self.chunk, steps) for i in range(per) for j in range(lane)]
         return self.b.shuffle(self._joined(parts), None, order)
 
     def _of_pairs(self, parts: list[Value]) -> Value:

@@ -15,7 +15,7 @@ from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.gemm.routed_rows import WORDS
 from MNN.backends.cpu.lowbit import emit_int8
 from MNN.backends.cpu.lowbit.emit_lowbit import few_tile, most_few, packed
-from MNN.backends.cpu.lowbit.int8 import Int8Spec
+from MNN.backends.cpu.lowbit.int8 import Int8Spec, words_at_once
 from MNN.backends.cpu.lowbit.layout import Layout
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
 from MNN.backends.cpu.products.load_balance import split_evenly
@@ -164,11 +164,13 @@ def _emit_lowbit(e: Emitter, work: _Routed, layout: Layout, weights: Ref) -> Non
 
 def _emit_int8(e: Emitter, work: _Routed, layout: Layout, weights: Ref) -> None:
     """Weights in few bits and rows of bytes, each rounded once."""
-    rounded, row, meta = emit_int8.round_rows(e, work.left, elements(work.left_shape), work.k, layout)
+    parts = emit_int8.rounded(e.target, layout.width)
+    rounded, row, meta = emit_int8.round_rows(e, work.left, elements(work.left_shape), work.k, layout, parts)
     mr, nv = emit_int8.tile_of(e.target, work.each)
     spec = Int8Spec.of(
         DType.I8, DType.I8, DType.I32, work.into.dtype, mr, nv, True, work.body, (), 4,
-        width=layout.width, zeros=layout.zeros, routed=True,
+        width=layout.width, zeros=layout.zeros, wide=parts.wide,
+        words=words_at_once(e.target, layout.width, layout.groups), routed=True,
     )  # fmt: skip
     strides = tuple(row * s for s in st.dense(work.left_shape, natural(len(work.left_shape))))
     unit = _unit(e, row)
