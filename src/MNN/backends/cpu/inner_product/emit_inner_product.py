@@ -118,7 +118,7 @@ def _packed_each_run(e: Emitter, weights: Weights, k: int, n: int, tile: Tile, n
     iteration, place = iteration_of(e.target, *tile), e.place(weights.tensor)
     steps, head, panels = iteration.whole(k), iteration.head + 1, -(-n // nr)
     panel = (head + steps) * nr
-    key = weights.tensor, (-1, nr, head, steps)  # several products may share it, the steps of a sequence
+    key = weights.tensor, ((-1, nr, head, steps), 0)  # several products may share it, the steps of a sequence
     if key in e.copies:
         return Ref(e.copies[key].buffer, 0), panel
     e.copies[key] = e.allocate(DType.F32, (panels, panel), (0, 1))
