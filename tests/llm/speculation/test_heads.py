@@ -52,6 +52,8 @@ def made(place: Path, kind: str, family: str, seed: int) -> Case:
     config, shapes = dict(notes["config"]), dict(notes["shapes"])
     if kind == "eagle3":
         config["num_hidden_layers"] = 5
+        if kinds := config.get("layer_types"):
+            config["layer_types"] = [kinds[i % len(kinds)] for i in range(5)]
         inner = {n: s for n, s in shapes.items() if n.startswith("model.layers.0.")}
         shapes |= {n.replace("layers.0.", f"layers.{i}."): s for n, s in inner.items() for i in range(5)}
     model = cases.weights(shapes, seed)
