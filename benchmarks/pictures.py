@@ -1,8 +1,9 @@
 """``MNN.cv`` beside OpenCV and PyMNN: ``python -m benchmarks.pictures [--publish]``.
 
 Every case runs in all three in turns, in processes of their own that stay, on the same noise; the least time of all
-turns counts. ``--publish`` writes ``docs/pictures.md``. The libraries are in the environment ``pictures`` of
-:mod:`benchmarks.setup_peers`; ``--python`` names another one's interpreter.
+turns counts. ``--publish`` writes ``docs/pictures.md``; ``--further`` measures other functions, beside OpenCV alone.
+The libraries are in the environment ``pictures`` of :mod:`benchmarks.setup_peers`; ``--python`` names another one's
+interpreter.
 """
 
 from __future__ import annotations
@@ -133,6 +134,11 @@ small pictures the cheapest functions show the cost of a call (about 0.03 ms) ra
 left where the library has them (`np.asarray` of a `Var` copies it). PyMNN runs in one thread, and lacks some functions.
 The difference is the largest one from OpenCV's results, in grey levels; hues are a circle, where 179 is beside 0.
 
+`python -m benchmarks.pictures --further` measures some fifty other functions, beside OpenCV alone. Many of these still
+go through numpy here and take 3 to 50 times as long as OpenCV's: pyramids, bilateral filters, adaptive thresholds, HLS,
+Lab, Luv and YUV 4:2:0, contours, mirroring by columns. Drawing takes 50 to 150 times as long, `getRectSubPix` up to 750
+times (Zen 3, one thread, pictures of 640 by 480; the geometric mean of 83 such ratios is 0.23).
+
 {summary(rows)}
 
 {table(rows)}
@@ -147,11 +153,11 @@ def main() -> None:
     rows: list[Row] = []
     for threads in options.threads:
         workers = {"ours": Worker(sys.executable, "ours", threads), "opencv": Worker(python, "opencv", threads)}
-        if threads == 1:
+        if threads == 1 and not options.further:
             workers["pymnn"] = Worker(python, "pymnn", threads)
         for size in options.sizes:
             for kind in options.kinds:
-                for name in names(kind):
+                for name in names(kind, options.further):
                     row = measure(workers, size, kind, name, threads, options.seconds)
                     if row is not None:
                         rows.append(row)
@@ -170,7 +176,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=["480p"])
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["u8 1", "u8 3", "f32 1", "f32 3"])
     parser.add_argument("--seconds", type=float, default=0.03, help="for which a case is timed in each turn")
-    parser.add_argument("--publish", action="store_true", help=f"write {PAGE.relative_to(REPOSITORY)}")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--publish", action="store_true", help=f"write {PAGE.relative_to(REPOSITORY)}")
+    which.add_argument("--further", action="store_true", help="measure other functions, beside OpenCV alone")
     return parser.parse_args()
 
 

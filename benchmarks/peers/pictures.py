@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .pictures_further import further
+
 SIZES = {"480p": (480, 640), "1080p": (1080, 1920), "4K": (2160, 3840)}
 KINDS = ("u8 1", "u8 3", "u8 4", "f32 1", "f32 3", "f32 4")
 """Types and numbers of channels."""
@@ -123,7 +125,7 @@ def main() -> None:
         try:
             if key not in cache:
                 cache.clear()
-                cache[key] = dict(_functions(library, picture(*key)))
+                cache[key] = dict(_all(library, picture(*key)))
             call = cache[key][request["name"]]
             result = library.done(call())
             least, end = float("inf"), time.perf_counter() + request["seconds"]
@@ -140,12 +142,22 @@ def main() -> None:
         print(json.dumps(answer), file=answers, flush=True)
 
 
-def names(kind: str) -> list[str]:
-    """The cases that there are for a type and number of channels."""
+def _all(a: Library, im: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+    yield from _functions(a, im)
+    yield from _further(a, im)
+
+
+def _further(a: Library, im: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+    return further(a.cv, a.given, im, _flags(a), a.opencv)
+
+
+def names(kind: str, more: bool = False) -> list[str]:
+    """The cases that there are for a type and number of channels; ``more``: the further ones."""
     nothing = Library(None, *[lambda given: given] * 4, True)
-    channels = int(kind.split()[1])
-    small = np.zeros((2, 2, channels), np.uint8)
-    return [name for name, _ in _functions(nothing, small[:, :, 0] if channels == 1 else small)]
+    dtype, channels = kind.split()
+    small = np.zeros((2, 2, int(channels)), np.uint8 if dtype == "u8" else np.float32)
+    cases = _further if more else _functions
+    return [name for name, _ in cases(nothing, small[:, :, 0] if channels == "1" else small)]
 
 
 if __name__ == "__main__":
