@@ -14,7 +14,7 @@ from PIL import Image
 
 from tests import zoo
 from tests.models.media import page, sound
-from tests.models.runners import onnxruntime_runner
+from tests.models.runners import onnxruntime_runner, plain_onnxruntime_runner
 from tests.models.tasks.imagenet import CLASSES, prepare
 from tests.models.tasks.ppocr import LINES
 from tests.models.tasks.silero import probabilities
@@ -108,7 +108,8 @@ def test_quantized(tmp_path: Path) -> None:
     text = run("quantized.py", zoo.path("efficientnet_lite0"), *images, "--out", target)
     rows = re.findall(r"class (\d+) in floats, (\d+) in bytes; scores differ by ([\d.]+)%", text)
     assert [int(place) for place, _, _ in rows] == list(CLASSES.values())
-    other = onnxruntime_runner(target)
+    # As written: its own products of bytes saturate on processors with AVX2 alone.
+    other = plain_onnxruntime_runner(target)
     for key, (_, place, _) in zip(CLASSES, rows, strict=True):  # two cats are within one step of the last rounding
         scores = np.ravel(other({"input": prepare(key)})["logits"])
         assert scores[int(place)] > 0.98 * scores.max()
