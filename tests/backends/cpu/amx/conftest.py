@@ -8,6 +8,3 @@ import pytest
 @pytest.fixture(autouse=True)
 def wide(wide_vectors: None) -> None:
     """Every test of this room has them."""
-
-
-__all__: list[str] = []

@@ -360,27 +360,6 @@ def test_tiles_that_pass_by_the_cache() -> None:
         assert text.count("tileloaddt1") == hints
 
 
-@pytest.mark.parametrize("wide", [False, True])
-def test_when_tiles_pass(wide: bool) -> None:
-    """B's tiles pass by the first-level cache where it cannot hold them and A's."""
-    k, n = (768, 256) if wide else (64, 64)
-    layout = rows_layout(np.arange(128) * k, np.zeros(1, np.int64), k, 128)
-    assert grouping(amx_target(), n, n, layout, 1).passing == wide
-
-
-@pytest.mark.parametrize(("k", "n", "columns"), [(64, 1024, 256), (128, 256, 128), (1024, 256, 256)])
-def test_panels_stay_near_where_they_can(k: int, n: int, columns: int) -> None:
-    """As many as the first-level cache holds beside a pair's rows and sums, where every pair takes them again; as many
-    as before where it holds none of them, and of rows that come once."""
-    target = dataclasses.replace(amx_target(), l1_bytes=48 << 10, l2_bytes=8 << 20)
-    for rows, wanted in ((512, columns), (PANEL, min(n, 256))):
-        layout = rows_layout(np.arange(rows) * k, np.zeros(1, np.int64), k, rows)
-        groups = grouping(target, n, n, layout, 1, overlap=True)
-        assert groups.group == wanted
-        assert groups.held == 2 * PANEL * groups.line
-        assert groups.passing == (k > 128 or (rows == PANEL and k > 64))
-
-
 @pytest.mark.parametrize("bad", [{"parts": 4}, {"a": BF16}, {"operands": ("n",)}, {"a": DType.I8}])
 def test_bad_specs_are_refused(bad: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"parts|operands|bytes"):
