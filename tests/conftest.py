@@ -13,10 +13,10 @@ os.environ.setdefault("MNN_VERIFY", "1")  # every stage of every compilation, in
 
 from MNN.backends.cpu.targets.base import _host_target, families, host_target
 from MNN.backends.cpu.targets.host import processor
-from tests import reference_threads
+from tests import reference_sessions
 from tests.budgets import pytest_configure as pytest_configure
 
-reference_threads.limit()
+reference_sessions.prepare()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

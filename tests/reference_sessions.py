@@ -15,7 +15,7 @@ from MNN.backends.cpu.targets.host import processor
 _EXACT = "session.x64quantprecision"
 
 
-def limit() -> None:
+def prepare() -> None:
     """Sessions that say nothing of threads have one from here on, and exact sums where there is a way."""
     real = onnxruntime.InferenceSession.__init__
     exact = bool({"avx512vnni", "avxvnni"} & set(processor()[0]))
@@ -37,4 +37,4 @@ def limit() -> None:
     onnxruntime.InferenceSession.__init__ = made
 
 
-__all__ = ["limit"]
+__all__ = ["prepare"]
