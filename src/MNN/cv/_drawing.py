@@ -4,80 +4,145 @@ Coordinates may have ``shift`` fractional bits. ``LINE_AA`` smooths edges by the
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.cv._array import Array, as_array, as_image, to_dtype
 from MNN.cv._constants import LINE_4, LINE_8, LINE_AA
-from MNN.cv._raster import SHIFT, Canvas, Point, circle_points, coverage
+from MNN.cv.kernels.drawing import SHIFT, Ink, Stroke, Surface, ink, polygons, stroke, strokes, surface
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.var import Var
 
-Draw = Callable[[Canvas, int], None]
-"""Draws a shape on a canvas that is so many times larger than the picture."""
 Colour = float | Sequence[float]
+_KINDS = (LINE_4, LINE_8, LINE_AA, 0, 1)
+_HALF = 1 << (SHIFT - 1)
+_FARTHEST = 1 << 31
+_THICKEST = (1 << 15) - 1
+"""Coordinates and widths of lines that OpenCV has, too."""
+_AA = 8
+"""Samples per pixel along each axis where edges are smoothed."""
+_ONES = np.uint64(0x0101010101010101)
 
 
-def _paint(img: Any, colour: Colour, kind: int, draw: Draw) -> None:
-    if not isinstance(img, (Var, np.ndarray)):
-        raise MNNError(f"img is drawn into: it must be a Var or an array, found {type(img).__name__}")
-    if kind not in (LINE_4, LINE_8, LINE_AA, 0, 1):
-        raise MNNError(f"lineType is {kind}; it must be LINE_4, LINE_8 or LINE_AA")
-    image = as_image(img, "img")
-    height, width = image.shape[:2]
-    channels = image.shape[2] if image.ndim == 3 else 1
+class _Shape(NamedTuple):
+    """``counts`` (of points) None: one shape of a few points, x, y, x, y and so on. Otherwise ``points`` are an array
+    (count, 2). ``what`` None: polygons to be filled. ``scaled``: the points are those of samples of pixels."""
+
+    what: Stroke | None
+    kind: int
+    thickness: int
+    points: Any
+    counts: Sequence[int] | None = None
+    scaled: bool = False
+
+    def draw(self, to: Surface, colour: Ink) -> None:
+        if self.counts is None:
+            stroke(to, colour, self.what or Stroke.OPEN, self.kind, self.thickness, self.points)
+        elif self.what is None:
+            polygons(to, colour, self.kind, self.counts, self.points)
+        else:
+            strokes(to, colour, self.what, self.kind, self.thickness, self.counts, self.points)
+
+
+def _paint(img: Any, colour: Colour, shape: _Shape) -> None:
+    if shape.kind not in _KINDS:
+        raise MNNError(f"lineType is {shape.kind}; it must be LINE_4, LINE_8 or LINE_AA")
+    image = img
+    if type(img) is not np.ndarray or img.ndim > 3 or img.dtype.kind not in "iuf" or not img.size:
+        if not isinstance(img, (Var, np.ndarray)):
+            raise MNNError(f"img is drawn into: it must be a Var or an array, found {type(img).__name__}")
+        image = as_image(img, "img")
+    dtype = image.dtype
+    pixel = _ink(dtype, image.shape[2] if image.ndim == 3 else 1, _numbers(colour))
+    in_place = isinstance(img, np.ndarray) and (image is img or np.may_share_memory(image, img))
+    if in_place and not image.flags.writeable:
+        raise MNNError("img is drawn into: it must be an array that may be written to")
+    target = surface(image) if in_place and shape.kind != LINE_AA else None
+    if target is not None:
+        shape.draw(target, pixel)
+        return
+    drawn = np.array(image, order="C")
+    flat = drawn.reshape(*drawn.shape[:2], -1)
+    target = surface(drawn)
+    if shape.kind == LINE_AA:
+        _smooth(flat, pixel, shape)
+    elif target is not None:
+        shape.draw(target, pixel)
+    else:
+        mask = np.zeros(drawn.shape[:2], np.uint8)
+        _cover(mask, shape)
+        np.copyto(flat, pixel.memory[: flat.shape[2]], where=mask[:, :, None] != 0)
+    img[...] = drawn.reshape(np.asarray(img).shape)
+
+
+def _cover(mask: Array, shape: _Shape) -> None:
+    """Sets bytes to 1 where a shape is."""
+    target = surface(mask)
+    assert target is not None
+    shape.draw(target, _ink(mask.dtype, 1, (1,)))
+
+
+def _smooth(flat: Array, pixel: Ink, shape: _Shape) -> None:
+    """Mixes a colour into pixels by the share of each that a shape covers, of samples."""
+    points = np.asarray(shape.points, np.int64).reshape(-1, 2)
+    if not shape.scaled:
+        points = points * _AA + ((_AA - 1) << (SHIFT - 1))
+    reach = max(shape.thickness, 1) + 2
+    low = np.maximum((points.min(0) >> SHIFT) // _AA - reach, 0)
+    high = np.minimum((points.max(0) >> SHIFT) // _AA + reach + 1, flat.shape[1::-1])
+    if (low >= high).any():
+        return
+    (left, top), (right, bottom) = low.tolist(), high.tolist()
+    samples = np.zeros(((bottom - top) * _AA, (right - left) * _AA), np.uint8)
+    thickness = max(shape.thickness, 1) * _AA
+    _cover(samples, shape._replace(points=points - (low * _AA << SHIFT), counts=shape.counts or (len(points),),
+                                   thickness=thickness))  # fmt: skip
+    rows = samples.reshape(bottom - top, _AA, -1).sum(1, dtype=np.uint8).view(np.uint64)
+    share = ((rows * _ONES) >> np.uint64(56)).astype(np.float32)[:, :, None] / _AA**2
+    part = flat[top:bottom, left:right]
+    mixed = part + (pixel.memory[: flat.shape[2]].astype(np.float32) - part) * share
+    np.copyto(part, to_dtype(mixed, flat.dtype), where=share > 0)
+
+
+def _numbers(colour: Colour) -> tuple[float, ...]:
+    if type(colour) is tuple:
+        return colour
+    return tuple(np.atleast_1d(as_array(colour, "color")).ravel().tolist())
+
+
+@functools.lru_cache(maxsize=256)
+def _ink(dtype: np.dtype[Any], channels: int, colour: tuple[float, ...]) -> Ink:
+    numbers = as_array(colour, "color").astype(np.float64).ravel()
     given = np.zeros(max(channels, 4))
-    numbers = np.atleast_1d(as_array(colour, "color")).astype(np.float64).ravel()
     if numbers.size > given.size:
         raise ShapeError(f"color has {numbers.size} numbers; the picture has {channels} channels")
     given[: numbers.size] = numbers
-    ink = to_dtype(given[:channels], image.dtype)
-    flat = image.reshape(height, width, channels)
-    if kind == LINE_AA:
-        share = coverage(height, width, draw)[:, :, None]
-        changed = np.where(share > 0, to_dtype(flat + (ink.astype(np.float32) - flat) * share, image.dtype), flat)
-        img[...] = changed.reshape(np.asarray(img).shape)
-        return
-    canvas = Canvas(height, width)
-    draw(canvas, 1)
-    rows = slice(canvas.top, canvas.bottom)
-    if isinstance(img, np.ndarray) and np.may_share_memory(flat, img):
-        _inked(flat[rows], canvas.mask[rows], ink)
-        return
-    changed = flat.copy()
-    _inked(changed[rows], canvas.mask[rows], ink)
-    img[...] = changed.reshape(np.asarray(img).shape)
+    return ink(to_dtype(given[:channels], dtype))
 
 
-def _inked(pixels: Array, mask: Array, ink: Array) -> None:
-    for i, number in enumerate(ink):  # of an index that is a mask, numpy makes places first
-        np.copyto(pixels[:, :, i], number, where=mask)
-
-
-def _point(value: Any, shift: int, what: str) -> Point:
-    numbers = as_array(value, what).ravel()
-    if numbers.shape != (2,) or not np.isfinite(numbers).all():
-        raise MNNError(f"{what} must be two numbers (x first); it is {value!r}")
+def _point(value: Any, shift: int, what: str) -> tuple[int, int]:
     if not 0 <= shift <= SHIFT:
         raise MNNError(f"shift is {shift}; it must be from 0 to {SHIFT}")
-    x, y = (int(n) << (SHIFT - shift) for n in numbers)
-    return x, y
+    if type(value) is not tuple or len(value) != 2 or type(value[0]) is not int or type(value[1]) is not int:
+        numbers = as_array(value, what).ravel()
+        if numbers.shape != (2,) or not np.isfinite(numbers).all():
+            raise MNNError(f"{what} must be two numbers (x first); it is {value!r}")
+        value = int(numbers[0]), int(numbers[1])
+    x, y = value
+    if not (-_FARTHEST <= x < _FARTHEST and -_FARTHEST <= y < _FARTHEST):
+        raise MNNError(f"{what} is {value!r}; coordinates have 32 bits")
+    return x << (SHIFT - shift), y << (SHIFT - shift)
 
 
-def _scaled(point: Point, scale: int) -> Point:
-    """A place on a larger canvas: pixels lie in the middle of theirs there."""
-    if scale == 1:
-        return point
-    middle = (scale - 1) << (SHIFT - 1)
-    return point[0] * scale + middle, point[1] * scale + middle
-
-
-def _width(thickness: int, scale: int) -> int:
-    return max(thickness, 1) * scale if scale > 1 else thickness
+def _width(thickness: int) -> int:
+    if thickness > _THICKEST:
+        raise MNNError(f"thickness is {thickness}; it must be at most {_THICKEST}")
+    return int(thickness)
 
 
 def line(
@@ -85,11 +150,10 @@ def line(
     shift: int = 0,
 ) -> None:  # fmt: skip
     """A line from ``pt1`` to ``pt2`` (x, y), ``thickness`` pixels wide."""
-    a, b = _point(pt1, shift, "pt1"), _point(pt2, shift, "pt2")
+    ends = _point(pt1, shift, "pt1") + _point(pt2, shift, "pt2")
     if thickness < 1:
         raise MNNError(f"thickness must be above 0; it is {thickness}")
-    _paint(img, color, lineType, lambda canvas, s: canvas.thick(
-        _scaled(a, s), _scaled(b, s), _width(thickness, s), lineType))  # fmt: skip
+    _paint(img, color, _Shape(Stroke.OPEN, lineType, _width(thickness), ends))
 
 
 def arrowedLine(  # noqa: N802
@@ -111,20 +175,37 @@ def circle(
 ) -> None:  # fmt: skip
     """A circle, filled if ``thickness`` is negative."""
     x, y = _point(center, shift, "center")
-    if radius < 0:
-        raise MNNError(f"radius must not be negative; it is {radius}")
+    if not 0 <= radius < _FARTHEST:
+        raise MNNError(f"radius must not be negative, nor have more than 32 bits; it is {radius}")
+    if thickness <= 1 and lineType == LINE_8 and shift == 0:
+        what = Stroke.DISC if thickness < 0 else Stroke.CIRCLE
+        _paint(img, color, _Shape(what, lineType, 1, (x >> SHIFT, y >> SHIFT, int(radius), 0)))
+        return
+    reach, scaled = int(radius) << (SHIFT - shift), lineType == LINE_AA
+    if scaled:
+        middle = (_AA - 1) << (SHIFT - 1)
+        x, y, reach = x * _AA + middle, y * _AA + middle, reach * _AA
+    corners = circle_points(x, y, reach)
+    what = Stroke.FINE if thickness < 0 else Stroke.OPEN
+    _paint(img, color, _Shape(what, lineType, _width(thickness), corners, (len(corners),), scaled))
 
-    def draw(canvas: Canvas, scale: int) -> None:
-        if scale == 1 and thickness <= 1 and lineType == LINE_8 and shift == 0:
-            canvas.disc(x >> SHIFT, y >> SHIFT, radius, thickness < 0)
-            return
-        points = circle_points(*_scaled((x, y), scale), (radius << (SHIFT - shift)) * scale)
-        if thickness < 0:
-            canvas.convex(points, lineType, False)
-        else:
-            canvas.path(points, False, _width(thickness, scale), lineType)
 
-    _paint(img, color, lineType, draw)
+def circle_points(x: int, y: int, radius: int) -> Array:
+    """A circle as a polygon (count, 2) of so many corners as OpenCV has for its size; the first is also the last."""
+    size = (radius + _HALF) >> SHIFT
+    turns = _turns(90 if size < 3 else 30 if size < 10 else 18 if size < 15 else 5)
+    corners = np.rint(turns * radius + (x, y)).astype(np.int64)
+    new = np.ones(len(corners), np.bool_)
+    np.any(corners[1:] != corners[:-1], axis=1, out=new[1:])
+    corners = corners[new]
+    return corners if len(corners) > 1 else np.array([(x, y)] * 2, np.int64)
+
+
+@functools.cache
+def _turns(step: int) -> Array:
+    """Cosines and sines (count, 2) of 0 to 360 degrees, as exact as OpenCV's table of them."""
+    angles = [math.radians(angle) for angle in range(0, 360 + step, step)]
+    return np.round([(math.cos(a), math.sin(a)) for a in angles], 7).astype(np.float32).astype(np.float64)
 
 
 def rectangle(
@@ -132,32 +213,35 @@ def rectangle(
     shift: int = 0,
 ) -> None:  # fmt: skip
     """A rectangle with two opposite corners, filled if ``thickness`` is negative."""
-    a, b = _point(pt1, shift, "pt1"), _point(pt2, shift, "pt2")
-    corners = [a, (b[0], a[1]), b, (a[0], b[1])]
-
-    def draw(canvas: Canvas, scale: int) -> None:
-        points = [_scaled(c, scale) for c in corners]
-        if thickness < 0:
-            canvas.convex(points, lineType, shift == 0)
-        else:
-            canvas.path(points, True, _width(thickness, scale), lineType)
-
-    _paint(src, color, lineType, draw)
+    (x, y), (u, v) = _point(pt1, shift, "pt1"), _point(pt2, shift, "pt2")
+    what = Stroke.CLOSED if thickness >= 0 else Stroke.WHOLE if shift == 0 else Stroke.FINE
+    _paint(src, color, _Shape(what, lineType, _width(thickness), (x, y, u, y, u, v, x, v)))
 
 
-def _shapes(contours: Any, shift: int, offset: Sequence[int]) -> list[list[Point]]:
-    """Contours: each a Var or array of points in any shape, or a flat list x, y, x, y."""
+def _contours(contours: Any, shift: int, offset: Sequence[int]) -> tuple[list[int], list[Array]]:
+    """Contours: each a Var or array of points in any shape, or a flat list x, y, x, y. How many points each has, and
+    the points (count, 2)."""
+    if not 0 <= shift <= SHIFT:
+        raise MNNError(f"shift is {shift}; it must be from 0 to {SHIFT}")
     if isinstance(contours, (Var, np.ndarray)) and as_array(contours).ndim <= 2:
         contours = [contours]
-    found = []
-    across, down = (int(n) for n in offset)
+    counts, found = [], []
+    moved = tuple(int(n) for n in offset)
     for contour in contours:
-        numbers = as_array(contour, "a contour").ravel()
+        numbers = as_array(contour, "a contour")
         if numbers.size < 2 or numbers.size % 2:
             raise ShapeError(f"a contour is points (x, y), found {numbers.size} numbers")
-        pairs = numbers.reshape(-1, 2).tolist()
-        found.append([_point((x + across, y + down), shift, "a point") for x, y in pairs])
-    return found
+        if numbers.dtype != np.int32 and not ((numbers >= -_FARTHEST) & (numbers < _FARTHEST)).all():
+            raise MNNError("a point of a contour is beyond coordinates of 32 bits")
+        points = numbers.reshape(-1, 2)
+        found.append(points + moved if any(moved) else points)
+        counts.append(len(points))
+    return counts, found
+
+
+def _fixed(points: Sequence[Array], shift: int) -> Array:
+    together: Array = points[0] if len(points) == 1 else np.concatenate(points)
+    return together.astype(np.int64) << (SHIFT - shift)
 
 
 def fillPoly(  # noqa: N802
@@ -165,26 +249,20 @@ def fillPoly(  # noqa: N802
     offset: Sequence[int] = (0, 0),
 ) -> None:  # fmt: skip
     """Polygons filled together: what lies in an even number of them stays."""
-    shapes = _shapes(contours, shift, offset)
-    _paint(img, color, lineType, lambda canvas, s: canvas.polygons(
-        [[_scaled(p, s) for p in shape] for shape in shapes], LINE_8 if lineType == LINE_AA else lineType))  # fmt: skip
+    counts, points = _contours(contours, shift, offset)
+    if counts:
+        _paint(img, color, _Shape(None, lineType, 0, _fixed(points, shift), counts))
 
 
 def drawContours(  # noqa: N802
     img: ArrayLike, contours: Any, contourIdx: int, color: Colour, thickness: int = 1, lineType: int = LINE_8
 ) -> None:
     """The outline of the contour ``contourIdx`` (all if negative), filled if ``thickness`` is negative."""
-    shapes = _shapes(contours, 0, (0, 0))
-    if contourIdx >= len(shapes):
-        raise MNNError(f"contourIdx is {contourIdx}; there are {len(shapes)} contours")
-    chosen = shapes if contourIdx < 0 else [shapes[contourIdx]]
-
-    def draw(canvas: Canvas, scale: int) -> None:
-        larger = [[_scaled(p, scale) for p in shape] for shape in chosen]
-        if thickness < 0:
-            canvas.polygons(larger, LINE_8 if scale > 1 else lineType)
-            return
-        for shape in larger:
-            canvas.path(shape, True, _width(thickness, scale), lineType)
-
-    _paint(img, color, lineType, draw)
+    counts, points = _contours(contours, 0, (0, 0))
+    if contourIdx >= len(counts):
+        raise MNNError(f"contourIdx is {contourIdx}; there are {len(counts)} contours")
+    if contourIdx >= 0:
+        counts, points = counts[contourIdx : contourIdx + 1], points[contourIdx : contourIdx + 1]
+    if counts:
+        what = None if thickness < 0 else Stroke.CLOSED
+        _paint(img, color, _Shape(what, lineType, _width(thickness), _fixed(points, 0), counts))

@@ -1,0 +1,158 @@
+"""Shapes drawn by kernels beside the same shapes drawn pixel by pixel in Python (:mod:`tests.cv.raster`): random
+places, partly far outside, widths, kinds of lines, shifts, types, channels and arrays that are not contiguous."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import MNN.cv as mcv
+from MNN import MNNError
+from MNN.expr.build import picture
+from tests.cv import raster
+from tests.cv.raster import SHIFT, Canvas
+
+Drawn = tuple[Callable[[Any], Any], Callable[[Canvas], Any]]
+INK = (200, 90, 17, 3, 250)
+
+
+def _picture(random: np.random.Generator) -> Any:
+    """A picture, or a part of a larger one whose rows or pixels lie apart."""
+    height, width = (int(n) for n in random.integers(1, 60, 2))
+    channels = int(random.integers(0, 6))
+    kind = random.choice(["u1", "f4", "u2", "i4", "f8"])
+    apart = bool(channels) and random.random() < 0.3
+    shape = (height + 3, width + 4, channels + 2 * apart)[: 3 if channels else 2]
+    whole = random.integers(0, 9, shape).astype(kind)
+    views = [whole[1:-2, 2:-2], whole[:-3, :-4].copy(), whole[::-1][3:, 4:], whole[:, ::2]]
+    found = views[int(random.integers(len(views)))]
+    return found[..., 1 : channels + 1] if apart else found
+
+
+def _places(random: np.random.Generator, im: Any, count: int) -> list[tuple[int, int]]:
+    """Most around a picture, some very far away."""
+    low, high = -20, max(im.shape[:2]) + 20
+    if random.random() < 0.25:
+        low, high = -(10 ** int(random.integers(2, 6))), 10 ** int(random.integers(2, 6))
+    return [(int(x), int(y)) for x, y in random.integers(low, high, (count, 2))]
+
+
+def _drawings(random: np.random.Generator, im: Any) -> dict[str, Drawn]:
+    shift = int(random.choice([0, 0, 1, 4]))
+    kind, width = int(random.choice([4, 8])), int(random.integers(1, 9)) ** int(random.integers(1, 3))
+    (a, b, c), radius = (_places(random, im, 3)), int(random.integers(0, 30))
+    shapes = [_places(random, im, int(random.integers(1, 9))) for _ in range(int(random.integers(1, 4)))]
+    wide = SHIFT - shift
+    fixed = lambda p: (p[0] << wide, p[1] << wide)  # noqa: E731
+    whole = lambda p: (p[0] << SHIFT, p[1] << SHIFT)  # noqa: E731
+    corners = [fixed(p) for p in (a, (b[0], a[1]), b, (a[0], b[1]))]
+    ring = raster.circle_points(*fixed(c), radius << wide)
+    arrays = [np.array(s, np.int32).reshape(-1, 1, 2) for s in shapes]
+
+    def contours(canvas: Canvas) -> None:
+        for shape in shapes:
+            canvas.path([whole(p) for p in shape], True, width, kind)
+
+    return {
+        "line": (lambda to: mcv.line(to, a, b, INK[: _channels(im)], width, kind, shift),
+                 lambda canvas: canvas.thick(fixed(a), fixed(b), width, kind)),
+        "circle": (lambda to: mcv.circle(to, a, radius, INK[: _channels(im)], 1),
+                   lambda canvas: canvas.disc(*a, radius, False)),
+        "disc": (lambda to: mcv.circle(to, a, radius, INK[: _channels(im)], -1),
+                 lambda canvas: canvas.disc(*a, radius, True)),
+        "ring": (lambda to: mcv.circle(to, c, radius, INK[: _channels(im)], width, 4, shift),
+                 lambda canvas: canvas.path(ring, False, width, 4)),
+        "fine disc": (lambda to: mcv.circle(to, c, radius, INK[: _channels(im)], -1, 4, shift),
+                      lambda canvas: canvas.convex(ring, 4, False)),
+        "rectangle": (lambda to: mcv.rectangle(to, a, b, INK[: _channels(im)], width, kind, shift),
+                      lambda canvas: canvas.path(corners, True, width, kind)),
+        "filled rectangle": (lambda to: mcv.rectangle(to, a, b, INK[: _channels(im)], -1, kind, shift),
+                             lambda canvas: canvas.convex(corners, kind, shift == 0)),
+        "fillPoly": (lambda to: mcv.fillPoly(to, arrays, INK[: _channels(im)], kind, shift),
+                     lambda canvas: canvas.polygons([[fixed(p) for p in s] for s in shapes], kind)),
+        "drawContours": (lambda to: mcv.drawContours(to, arrays, -1, INK[: _channels(im)], width, kind), contours),
+    }  # fmt: skip
+
+
+def _channels(im: Any) -> int:
+    return int(im.shape[2]) if im.ndim == 3 else 1
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_same_pixels(seed: int) -> None:
+    random = np.random.default_rng([seed, 29])
+    im = _picture(random)
+    around = im.base if im.base is not None else im
+    for name, (draw, oracle) in _drawings(random, im).items():
+        canvas = Canvas(*im.shape[:2])
+        oracle(canvas)
+        want = around.copy()
+        part = want if around is im else _same_part(want, around, im)
+        part[canvas.mask] = np.array(INK[: _channels(im)]).astype(im.dtype)[: None if im.ndim == 3 else 1]
+        draw(im)
+        np.testing.assert_array_equal(around, want, err_msg=name)  # nothing beside the picture either
+
+
+def _same_part(copy: Any, whole: Any, part: Any) -> Any:
+    """What ``part`` is of ``whole``, of a copy of it."""
+    assert copy.strides == whole.strides
+    offset = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    return np.ndarray(part.shape, part.dtype, copy, offset, part.strides)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_smooth_edges_cover_what_samples_do(seed: int) -> None:
+    random = np.random.default_rng([seed, 30])
+    im = np.full((int(random.integers(1, 30)), int(random.integers(1, 30)), 3), 10, np.uint8)
+    a, b = (tuple(int(n) for n in random.integers(-9, 39, 2)) for _ in range(2))
+    canvas = Canvas(im.shape[0] * 8, im.shape[1] * 8)
+    middle = 7 << (SHIFT - 1)
+    canvas.thick(*((x * 8 * 65536 + middle, y * 8 * 65536 + middle) for x, y in (a, b)), 24, 16)
+    share = canvas.mask.reshape(im.shape[0], 8, im.shape[1], 8).mean((1, 3), dtype=np.float32)[..., None]
+    want = np.rint(im + (np.array([200, 100, 50], np.float32) - im) * share)
+    mcv.line(im, a, b, (200, 100, 50), 3, mcv.LINE_AA)
+    assert np.abs(im - want).max() <= 12  # 3 of 64 samples: lines are cut elsewhere
+    np.testing.assert_array_equal(im[share[..., 0] == 0], 10)
+
+
+def test_pixels_of_many_channels_and_vars() -> None:
+    want = np.zeros((20, 30, 3), np.uint8)
+    mcv.line(want, (2, 3), (25, 17), (5, 6, 7), 3)
+    many = np.zeros((20, 30, 100), np.float32)
+    mcv.line(many, (2, 3), (25, 17), tuple(range(5, 105)), 3)
+    np.testing.assert_array_equal(many[..., :3], want)
+    assert many[10, 13].tolist() == list(range(5, 105))
+    var = picture(np.zeros((20, 30, 3), np.uint8))
+    mcv.line(var, (2, 3), (25, 17), (5, 6, 7), 3)
+    np.testing.assert_array_equal(np.asarray(var), want)
+
+
+@pytest.mark.parametrize("points", [((-(2**31), 5), (2**31 - 1, 9)), ((3, -(2**31)), (8, 2**31 - 1))])
+def test_ends_as_far_as_there_are(points: Any) -> None:
+    im = np.zeros((30, 40), np.uint8)
+    for width in (1, 3):
+        mcv.line(im, *points, 255, width)
+        assert 28 <= (im > 0).sum() <= 40 * 5
+    mcv.rectangle(im, *points, 7, -1)
+    assert (im == 7).sum() > 28
+    mcv.fillPoly(im, [np.array([[-(2**31), -(2**31)], [2**31 - 1, -(2**31)], [20, 25]], np.int64)], 9)
+    assert im[0, 20] == 9
+
+
+@pytest.mark.parametrize("call", [
+    lambda im: mcv.line(im, (0, 0), (2**31, 0), 1),
+    lambda im: mcv.line(im, (0, 0), (1, 0), 1, 1 << 15),
+    lambda im: mcv.circle(im, (0, 0), 1 << 31, 1),
+    lambda im: mcv.fillPoly(im, [np.array([[0, 0], [1e12, 3]])], 1),
+    lambda im: mcv.line(im, (0, 0), (np.nan, 0), 1),
+    lambda im: mcv.line(im, (0, 0), (1, 0), (1, 2, 3, 4, 5)),
+    lambda im: mcv.line(np.broadcast_to(im[:1], im.shape), (0, 0), (1, 0), 1),
+])  # fmt: skip
+def test_what_cannot_be_drawn(call: Callable[[Any], Any]) -> None:
+    im = np.zeros((4, 4), np.uint8)
+    with pytest.raises(MNNError):
+        call(im)
+    assert not im.any()
