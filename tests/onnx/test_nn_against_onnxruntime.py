@@ -211,7 +211,8 @@ for name, w, wz in (("i8", i8(4, 3, 3, 3), i8(4) * 0), ("u8", u8(4, 3, 3, 3), np
 case("convinteger", "ConvInteger", [feed(u8(1, 4, 7, 7)), u8(6, 2, 3, 3), np.uint8(9), np.uint8(200)], group=2)
 case("matmulinteger_rows", "MatMulInteger", [feed(u8(5, 8)), i8(8, 6), np.uint8(128)])
 case("qlinearmatmul", "QLinearMatMul",
-     [feed(u8(2, 5, 8)), _S(0.02), np.uint8(100), i8(8, 6), _S(0.03), np.int8(3), _S(0.2), np.uint8(90)])  # fmt: skip
+     [feed(u8(2, 5, 8)), _S(0.02), np.uint8(100), i8(8, 6), _S(0.03), np.int8(3), _S(0.2), np.uint8(90)],
+     opset=13)  # fmt: skip  # of newer ones ONNX Runtime's sums of signed weights saturate where there is no VNNI
 case("quantize_axis", "QuantizeLinear", [feed(floats(3, 4, 5) * 40), np.abs(floats(4)) + 0.1, u8(4)], axis=1)
 case("dequantize_axis", "DequantizeLinear", [feed(i8(3, 4, 5)), np.abs(floats(5)), i8(5)], axis=-1)
 case("dynamic_quantize", "DynamicQuantizeLinear", [feed(floats(6, 7) + 2)], 3)

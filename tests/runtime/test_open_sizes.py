@@ -182,7 +182,7 @@ def test_a_new_size_plans_and_compiles_nothing(monkeypatch: pytest.MonkeyPatch) 
         assert {id(m) for m in session.plans_used()[0].bound.memory()} == blocks
 
 
-@pytest.mark.parametrize("target", ["avx512", "avx2", "sse4.1"])
+@pytest.mark.parametrize("target", ["avx512,+avx512vnni", "avx2", "sse4.1"])
 def test_small_sizes_of_a_range_are_shared_by_threads(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quarter of the rows that a range has room for is work for two threads still."""
     monkeypatch.setenv("MNN_TARGET", target)

@@ -120,7 +120,7 @@ def test_fp16_tiles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert all(k.half for k in tiled)
 
 
-@pytest.mark.parametrize("target", ["avx2", "avx512"])
+@pytest.mark.parametrize("target", ["avx2", "avx512,+avx512vnni"])
 def test_other_vectors_beside_tiles(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MNN_TARGET", target)
     for name in ("product 2", "both 0", "attention"):
