@@ -20,6 +20,9 @@ from MNN.schema.reader import Source, read_flatbuffer
 from MNN.schema.record import Record
 
 MAX_RANK = 32
+MAX_OPERATIONS = 1 << 18
+"""Operations of all subgraphs, each counted as often as it is run from another place."""
+TOO_MANY = f"its subgraphs run more than {MAX_OPERATIONS} operations; is the model damaged?"
 _NEWER_CODES = 127
 """The old, one-byte code of an operator that only the new field names."""
 _SUBGRAPHS = ("subgraph", "then_subgraph_index", "else_subgraph_index", "cond_subgraph_index", "body_subgraph_index",
@@ -132,13 +135,19 @@ def _operations(subgraphs: Sequence[Subgraph]) -> Iterator[tuple[str, Operation]
 
 
 def _check_calls(subgraphs: Sequence[Subgraph], name: str) -> None:
-    """Raises where a subgraph runs itself, however far round."""
-    calls = [{c for o in g.operations for c in o.subgraphs()} for g in subgraphs]
+    """Raises where a subgraph runs itself, however far round, or too many operations of others: a chain of thirty, each
+    of which runs the next one twice, is small in a file."""
+    calls = [[c for o in g.operations for c in o.subgraphs()] for g in subgraphs]
     left = set(range(len(subgraphs)))
+    counts = [len(g.operations) for g in subgraphs]
     while left:
-        done = {i for i in left if not calls[i] & left}
+        done = {i for i in left if left.isdisjoint(calls[i])}
         if not done:
             raise FormatError(f"{name}: subgraph {min(left)} runs itself")
+        for i in done:
+            counts[i] += sum(counts[c] for c in calls[i])
+            if counts[i] > MAX_OPERATIONS:
+                raise FormatError(f"{name}: {TOO_MANY}")
         left -= done
 
 

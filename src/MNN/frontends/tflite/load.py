@@ -13,7 +13,7 @@ from MNN.frontends.tensorflow.refused import advice as refused
 from MNN.frontends.tflite import flex
 from MNN.frontends.tflite.complex_tensors import applied, takes_complex
 from MNN.frontends.tflite.context import Context, ModelInfo
-from MNN.frontends.tflite.file import Operation, Signature, Subgraph, Tensor, TfliteFile, read
+from MNN.frontends.tflite.file import MAX_OPERATIONS, TOO_MANY, Operation, Signature, Subgraph, Tensor, TfliteFile, read
 from MNN.frontends.tflite.node import TfliteNode
 from MNN.frontends.tflite.registry import CUSTOM, TABLE, Entry
 from MNN.frontends.tflite.unsupported import ADVICE
@@ -21,8 +21,6 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
 from MNN.ops.custom import registered_operator
 
-MAX_OPERATIONS = 1 << 18
-"""Operations of all subgraphs, each counted as often as it is run from another place."""
 CUSTOM_DOMAIN = "tflite"
 """Where users register operators of their own for custom ones of files (``MNN.ops.custom``)."""
 
@@ -113,7 +111,7 @@ class _Loader:
             values[index] = value
         self.left -= len(subgraph.operations)
         if self.left < 0:
-            raise FormatError(f"its subgraphs run more than {MAX_OPERATIONS} operations; is the model damaged?")
+            raise FormatError(TOO_MANY)
         for operation in subgraph.operations:
             self._operation(ctx, subgraph, operation, values, prefix)
         outputs = []
