@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from MNN.backends.cpu.image.borders import COUNT, FIRST, HOLE, PARENT
 from MNN.cv._array import Array, _wrap, as_image
 from MNN.cv._constants import (
     CHAIN_APPROX_NONE,
@@ -17,6 +17,7 @@ from MNN.cv._constants import (
     RETR_LIST,
     RETR_TREE,
 )
+from MNN.cv.kernels import regions as kernels
 from MNN.errors import ShapeError, UnsupportedError
 from MNN.expr.var import Var
 
@@ -27,12 +28,11 @@ _AROUND = ((1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1), (0, 1), (1, 1))
 class _Border:
     """A border: its points, whether it surrounds a hole, and the border around it (None for the picture's)."""
 
-    __slots__ = ("children", "hole", "parent", "points")
+    __slots__ = ("hole", "parent", "points")
 
     def __init__(self, hole: bool, parent: _Border | None) -> None:
         self.hole, self.parent = hole, parent
         self.points: list[tuple[int, int]] = []
-        self.children: list[_Border] = []
 
 
 def findContours(  # noqa: N802
@@ -51,16 +51,28 @@ def findContours(  # noqa: N802
         raise UnsupportedError(f"findContours(): mode {mode} is not supported; use RETR_EXTERNAL, _LIST, _CCOMP, _TREE")
     if method not in (CHAIN_APPROX_NONE, CHAIN_APPROX_SIMPLE):
         raise UnsupportedError(f"findContours(): method {method} is not supported; use CHAIN_APPROX_NONE or _SIMPLE")
-    borders = _borders(picture.reshape(picture.shape[:2]) != 0)
-    if mode == RETR_EXTERNAL:
-        borders = [b for b in borders if b.parent is None]
-    for border in borders:
-        if border.parent is not None:
-            border.parent.children.append(border)
-    ordered = _order(borders, mode)
-    shift = np.array([int(n) for n in offset], np.int32)
-    found = [_wrap((_points(b.points, method) + shift).astype(np.int32)[:, None]) for b in ordered]
-    return found, _wrap(_hierarchy(ordered, mode)) if ordered else None
+    plane = picture.reshape(picture.shape[:2])
+    found = kernels.followed(plane, method == CHAIN_APPROX_SIMPLE)
+    table, points = _in_numpy(plane != 0, method) if found is None else found
+    if len(points) and any(moved := [int(n) for n in offset]):
+        points = points + np.array(moved, np.int32)
+    order, parents = _order(table, mode)
+    ends = table[order, FIRST] + table[order, COUNT]
+    shaped = points[:, None]
+    given = [_wrap(shaped[i:j]) for i, j in zip(table[order, FIRST].tolist(), ends.tolist(), strict=True)]
+    return given, _wrap(_hierarchy(parents)) if len(order) else None
+
+
+def _in_numpy(filled: Array, method: int) -> tuple[Array, Array]:
+    """As :func:`MNN.cv.kernels.regions.followed`."""
+    borders = _borders(filled)
+    place = {id(border): i for i, border in enumerate(borders)}
+    points = [_points(border.points, method) for border in borders]
+    counts = [len(p) for p in points]
+    parents = [-1 if b.parent is None else place[id(b.parent)] for b in borders]
+    first = np.cumsum([0, *counts])[:-1]
+    table = np.array([[b.hole for b in borders], parents, first, counts], np.int32).T
+    return table, np.concatenate([np.empty((0, 2), np.int32), *points])
 
 
 def _borders(filled: Array) -> list[_Border]:
@@ -139,33 +151,50 @@ def _points(points: list[tuple[int, int]], method: int) -> Array:
     return np.asarray(array[turns])
 
 
-def _order(borders: list[_Border], mode: int) -> list[_Border]:
-    """Borders as OpenCV lists them: the last met first; in levels, each followed by what is within."""
+def _order(table: Array, mode: int) -> tuple[Array, Array]:
+    """Borders as OpenCV lists them, the last met first; in levels, each followed by what is within. Their numbers, and
+    the place in that list of the border around each, -1 for none."""
+    count = len(table)
+    around, hole = table[:, PARENT].astype(np.int64), table[:, HOLE] != 0
+    numbers = np.arange(count)
+    if mode == RETR_EXTERNAL:
+        numbers = numbers[around < 0]
     if mode in (RETR_EXTERNAL, RETR_LIST):
-        return borders[::-1]
+        return numbers[::-1], np.full(len(numbers), -1)
     if mode == RETR_CCOMP:
-        return [b for outer in reversed(borders) if not outer.hole for b in (outer, *reversed(outer.children))]
-    ordered: list[_Border] = []
-    stack = [b for b in borders if b.parent is None]
+        outer = np.where(hole, around, numbers)
+        order = np.lexsort((-numbers, hole, -outer))
+        around = np.where(hole, around, -1)
+    else:
+        order = _tree(around)
+    place = np.empty(count + 1, np.int64)
+    place[order], place[-1] = numbers, -1
+    return order, place[around[order]]
+
+
+def _tree(around: Array) -> Array:
+    """Numbers in the order of a walk through a tree that takes the later ones first."""
+    children: dict[int, list[int]] = {}
+    for number, parent in enumerate(around.tolist()):
+        children.setdefault(parent, []).append(number)
+    ordered: list[int] = []
+    stack = children.get(-1, [])
     while stack:
-        border = stack.pop()
-        ordered.append(border)
-        stack += border.children
-    return ordered
+        number = stack.pop()
+        ordered.append(number)
+        stack += children.get(number, ())
+    return np.array(ordered, np.int64)
 
 
-def _hierarchy(ordered: list[_Border], mode: int) -> Array:
-    """Next, previous, first child and parent of each border."""
-    place = {id(b): i for i, b in enumerate(ordered)}
-    table = np.full((1, len(ordered), 4), -1, np.int32)
-    last: dict[Any, int] = {}
-    for i, border in enumerate(ordered):
-        flat = mode in (RETR_EXTERNAL, RETR_LIST) or (mode == RETR_CCOMP and not border.hole)
-        parent = -1 if flat or border.parent is None else place[id(border.parent)]
-        table[0, i, 3] = parent
-        if parent in last:
-            table[0, i, 1], table[0, last[parent], 0] = last[parent], i
-        elif parent >= 0:
-            table[0, parent, 2] = i
-        last[parent] = i
+def _hierarchy(parents: Array) -> Array:
+    """Next, previous, first child and parent (1, count, 4) of each border, from the place of each one's parent."""
+    table = np.full((1, len(parents), 4), -1, np.int32)
+    table[0, :, 3] = parents
+    order = np.argsort(parents, kind="stable")  # children of one parent side by side
+    beside = parents[order[1:]] == parents[order[:-1]]
+    before, after = order[:-1][beside], order[1:][beside]
+    table[0, before, 0], table[0, after, 1] = after, before
+    first = order[np.concatenate([[True], ~beside])]
+    first = first[parents[first] >= 0]
+    table[0, parents[first], 2] = first
     return table

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.cv._array import Array, _wrap, as_image, as_planes
+from MNN.cv.kernels import regions as kernels
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.var import Var
 
@@ -23,7 +24,11 @@ def connectedComponentsWithStats(  # noqa: N802
         raise ShapeError(f"connectedComponentsWithStats() takes a picture of one channel, found {picture.shape}")
     if connectivity not in (4, 8):
         raise MNNError(f"connectivity is {connectivity}; it must be 4 or 8")
-    labels, count = components(picture.reshape(picture.shape[:2]) != 0, connectivity)
+    plane = picture.reshape(picture.shape[:2])
+    found = kernels.labelled(plane, connectivity == 8)
+    if found is not None:
+        return len(found[1]), *(_wrap(part) for part in found)  # type: ignore[return-value] # three of them
+    labels, count = components(plane != 0, connectivity)
     height, width = labels.shape
     flat = labels.ravel()
     y, x = np.divmod(np.arange(flat.size), width)

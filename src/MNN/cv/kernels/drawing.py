@@ -1,26 +1,20 @@
 """Drawing by :mod:`MNN.backends.cpu.image.strokes` and :mod:`MNN.backends.cpu.image.polygons`.
 
-Positions are in 1/65536 of a pixel. A kernel is called without :class:`~MNN.cv.kernels.run.Call`, which would take
-longer than a short line does."""
+Positions are in 1/65536 of a pixel."""
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.image.pixels import MOST, SHIFT, repeated
 from MNN.backends.cpu.image.polygons import EDGE, PolygonSpec
 from MNN.backends.cpu.image.strokes import INLINE, Stroke, StrokeSpec
-from MNN.cv.kernels.run import Array, address, library
+from MNN.cv.kernels.run import Alone, Array, address, alone
 
-_CALL = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-Kernel = Callable[[bytes, int, int, None], None]
 _NOTHING = (0,) * (2 * INLINE)
 
 
@@ -79,7 +73,7 @@ def strokes(
 
 def polygons(to: Surface, colour: Ink, kind: int, counts: Sequence[int], points: Array) -> None:
     """Fills polygons of so many points (i64: x, y); what lies in an even number of them stays."""
-    kernel, pack = _polygons(to.pixel)
+    kernel, pack = alone(PolygonSpec.of(to.pixel))
     points, numbers = np.ascontiguousarray(points, np.int64), np.array(counts, np.int64)
     total = len(points)
     memory = np.empty((EDGE + 2) * total + EDGE, np.int64)
@@ -90,17 +84,8 @@ def polygons(to: Surface, colour: Ink, kind: int, counts: Sequence[int], points:
 
 
 @functools.cache
-def _strokes(pixel: int) -> tuple[Kernel, Callable[..., bytes]]:
-    return _loaded(StrokeSpec.of(pixel))
-
-
-@functools.cache
-def _polygons(pixel: int) -> tuple[Kernel, Callable[..., bytes]]:
-    return _loaded(PolygonSpec.of(pixel))
-
-
-def _loaded(spec: KernelSpec) -> tuple[Kernel, Callable[..., bytes]]:
-    return _CALL(library().load([spec])[0]), struct.Struct(f"{len(spec.slots())}q").pack
+def _strokes(pixel: int) -> Alone:
+    return alone(StrokeSpec.of(pixel))
 
 
 __all__ = ["SHIFT", "Ink", "Stroke", "Surface", "ink", "polygons", "stroke", "strokes", "surface"]

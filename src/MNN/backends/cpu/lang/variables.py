@@ -52,17 +52,17 @@ def repeat(b: Builder, condition: Callable[[], Value], body: Callable[[], object
 class Function(Kernel):
     """A function of a kernel that sees its slots, and takes values of its own (``params``)."""
 
-    def __init__(self, kernel: Kernel, name: str, params: Sequence[tuple[Type, str]]) -> None:
-        self.module = kernel.module
+    def __init__(self, kernel: Kernel, name: str, params: Sequence[tuple[Type, str]], ret: Type = VOID) -> None:
+        self.module, self._ret = kernel.module, ret
         own = [(PTR, "noalias readonly args"), (PTR, "scratch"), *params]
-        self.b = self.module.function(name, own)
+        self.b = self.module.function(name, own, ret)
         self.args, self.scratch, *self.params = self.b.params
         self._slots, self._loaded = kernel._slots, {}
 
-    def call(self, caller: Kernel, *values: Value | int) -> None:
-        """Calls it; what is no Value is an i64."""
+    def call(self, caller: Kernel, *values: Value | int) -> Value:
+        """Calls it and gives what it returns; what is no Value is an i64."""
         given = [v if isinstance(v, Value) else caller.b.const(I64, v) for v in values]
-        caller.b.call(VOID, self.b.name, caller.args, caller.scratch, *given)
+        return caller.b.call(self._ret, self.b.name, caller.args, caller.scratch, *given)
 
 
 __all__ = ["Function", "Record", "Variable", "repeat"]

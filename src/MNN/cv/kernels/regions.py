@@ -1,0 +1,60 @@
+"""Regions by :mod:`MNN.backends.cpu.image.labels`, their borders by :mod:`MNN.backends.cpu.image.borders`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from MNN.backends.cpu.image.borders import BORDER, BorderSpec
+from MNN.backends.cpu.image.labels import SPARE, STATS, LabelSpec
+from MNN.cv.kernels.run import Array, address, alone, worthwhile
+
+_MOST = 1 << 30
+"""Pixels beyond which labels are not of 32 bits."""
+
+
+def labelled(filled: Array, eight: bool) -> tuple[Array, Array, Array] | None:
+    """Regions of what is not 0 in a picture (h, w), with eight neighbours or four: the region of each pixel (i32), x,
+    y, width, height and area of each (count, 5), and their centres (count, 2). None where numpy is to do it."""
+    height, width = filled.shape
+    if not worthwhile(filled.size) or filled.size > _MOST:
+        return None
+    if filled.itemsize != 1:
+        filled = filled != 0
+    filled = np.ascontiguousarray(filled)
+    most = height * ((width + 1) // 2)  # runs, and regions but the background
+    labels, stats = np.empty(filled.size + SPARE, np.int32), np.empty((most + 1, STATS), np.int32)
+    centres, count = np.empty((most + 1, 2)), np.empty(1, np.int64)
+    changes, rows = np.empty(2 * most + 2, np.int32), np.empty(height + 1, np.int64)
+    runs = np.empty((2, most + 1), np.int32)
+    kernel, pack = alone(LabelSpec.of())
+    results = (address(labels), address(stats), address(centres), address(count))
+    memory = (address(changes), address(rows), address(runs), address(runs[1]))
+    kernel(pack(address(filled), width, width, height, int(eight), *results, *memory), 0, 1, None)
+    found = int(count[0])
+    return labels[: filled.size].reshape(height, width), stats[:found].copy(), centres[:found].copy()
+
+
+def followed(filled: Array, corners: bool) -> tuple[Array, Array] | None:
+    """The borders of what is not 0 in a picture (h, w), as they are met by rows: whether each surrounds a hole, the
+    number of the border around it (-1: none), its first point and their count (count, 4), and all points (count, 2) of
+    x and y, or with ``corners`` those where a border turns. None where numpy is to do it."""
+    height, width = filled.shape
+    if not worthwhile(filled.size) or filled.size > _MOST:
+        return None
+    if filled.itemsize != 1:
+        filled = filled != 0
+    filled = np.ascontiguousarray(filled)
+    marks, changes = np.empty((height + 2) * (width + 2), np.int32), np.empty(width + 2, np.int32)
+    counts = np.array([filled.size // 8 + 8, filled.size // 2 + 8])
+    memory = address(marks), address(changes)
+    kernel, pack = alone(BorderSpec.of())
+    while True:
+        rooms = tuple(counts.tolist())
+        borders, points = np.empty((rooms[0], BORDER), np.int32), np.empty((rooms[1], 2), np.int32)
+        places = (address(borders), rooms[0], address(points), rooms[1], address(counts))
+        kernel(pack(address(filled), width, width, height, int(corners), *places, *memory), 0, 1, None)
+        if counts[0] <= rooms[0] and counts[1] <= rooms[1]:
+            return borders[: counts[0]], points[: counts[1]].copy()  # else there was not room enough
+
+
+__all__ = ["followed", "labelled"]
