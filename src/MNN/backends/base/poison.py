@@ -6,6 +6,7 @@ The pattern is NaN as fp16, bf16, fp32 and fp64, and as an index far outside of 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +28,20 @@ def wanted() -> bool:
 
 def fill(array: NDArray[np.uint8]) -> None:
     """Fills bytes; the first at an even address is the pattern's lower byte."""
+    filler(array)()
+
+
+def filler(array: NDArray[np.uint8]) -> Callable[[], None]:
+    """:func:`fill` of memory that is filled often: what it works on is made once."""
     even = array.nbytes & ~1
-    array[:even].view(np.uint16)[:] = PATTERN
-    array[even:] = PATTERN & 0xFF
+    words, rest = array[:even].view(np.uint16), array[even:]
+
+    def again() -> None:
+        words.fill(PATTERN)
+        if rest.size:
+            rest.fill(PATTERN & 0xFF)
+
+    return again
 
 
-__all__ = ["PATTERN", "VARIABLE", "fill", "wanted"]
+__all__ = ["PATTERN", "VARIABLE", "fill", "filler", "wanted"]

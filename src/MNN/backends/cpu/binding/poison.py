@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from MNN.backends.base.poison import fill
+from MNN.backends.base.poison import filler
 from MNN.backends.cpu.native_loop.functions import loop_functions
 
 if TYPE_CHECKING:
@@ -31,10 +31,9 @@ HostFunction = Callable[[NDArray[np.int64], int, int], None]
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
 
-def fill_span(span: Span) -> None:
-    """Fills memory by address."""
+def _memory(span: Span) -> NDArray[np.uint8]:
     address, nbytes = span
-    fill(np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address)))
+    return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
 
 
 def fresh_spans(steps: Sequence[Step], base: Callable[[Buffer], int]) -> list[list[Span]]:
@@ -70,10 +69,11 @@ def _without(span: Span, others: Sequence[Span]) -> list[Span]:
 
 def before(function: HostFunction, fresh: Sequence[Span]) -> HostFunction:
     """A command in Python that finds poisoned memory."""
+    fills = [filler(_memory(span)) for span in fresh]
 
     def run(args: NDArray[np.int64], begin: int, end: int) -> None:
-        for span in fresh:
-            fill_span(span)
+        for again in fills:
+            again()
         function(args, begin, end)
 
     return run
@@ -82,15 +82,16 @@ def before(function: HostFunction, fresh: Sequence[Span]) -> HostFunction:
 def alone(kernel: int, scratch: NDArray[np.uint8]) -> HostFunction:
     """A command in Python that runs all blocks of a kernel, which it is handed in one piece, each alone in poisoned
     ``scratch``."""
-    entry = _ENTRY(loop_functions().flushed())
+    entry, again, where = _ENTRY(loop_functions().flushed()), filler(scratch), scratch.ctypes.data
 
     def run(args: NDArray[np.int64], begin: int, end: int) -> None:
         call = np.array([kernel, args.ctypes.data], np.int64)
+        this = call.ctypes.data
         for block in range(begin, end):
-            fill(scratch)
-            entry(call.ctypes.data, block, block + 1, scratch.ctypes.data)
+            again()
+            entry(this, block, block + 1, where)
 
     return run
 
 
-__all__ = ["alone", "before", "fill_span", "fresh_spans"]
+__all__ = ["alone", "before", "fresh_spans"]
