@@ -100,7 +100,7 @@ def test_regions_cut_along_another_dimension() -> None:
         y = b.conv(x, b.const(w), (1, 1, 1), (1, 1, 1), 1, (2, 0, 0, 2, 0, 0))
         return b.op("add", b.op("add", y, b.const(bias)), other)
 
-    with mock.patch.object(amx, "_orders", return_value=[(1, 0, 2)]):
+    with mock.patch.object(amx, "orders", return_value=[(1, 0, 2)]):
         program = run(build, randn(2, 40, 6, 30, 17), randn(2, 24, 6, 30, 17), threads=2)
     assert any("pixels" in choice.name for command in program.commands for choice in command.choices)
 
@@ -109,7 +109,7 @@ def test_few_frames_are_brought_once() -> None:
     """A window that reaches over many frames is cut along the lines, which bring nothing twice."""
     w = Window(1, (16, 56, 56), (20, 56, 56), (5, 1, 1), (1, 1, 1), (1, 1, 1), 0, (1, 1, 1), 96)
     target = replace(named_target("avx512"), l2_bytes=2 << 20)
-    along = {order: plan_window(target, w.turned(order), 64, 1, 1).time for order in amx._orders(w)}
+    along = {order: plan_window(target, w.turned(order), 64, 1, 1).time for order in amx.orders(w)}
     assert min(along, key=along.__getitem__) == (1, 0, 2)
 
 

@@ -63,7 +63,8 @@ class Amx:
             self.turn = load_word(b, TURN, entry(b, TURN, k.pointer("turns"), block.index), "ahead")
             self.bases(z)
             # Blocks that differ in their columns only share the rows.
-            stale = b.icmp("ne", filled, block.carried[0])
+            held = block.index if spec.sections else filled
+            stale = b.icmp("ne", held, block.carried[0])
             if spec.half:
                 b.if_(stale, functools.partial(self.filling.measure, self.a, im * chunks))
             with b.loop(0, chunks) as chunk:
@@ -71,10 +72,18 @@ class Amx:
                 self.fresh = b.icmp("eq", chunk.index, 0)
                 self.last = b.icmp("eq", chunk.index, chunks - 1)
                 if not spec.direct:
-                    b.if_(self.brings_rows(stale, parted), lambda: self.filling.fill(self.a, self.region))
+                    b.if_(self.brings_rows(stale, parted), self.fill)
                 self.columns(im, parted)
-            block.next(filled)
+            block.next(held)
         return k.finish()
+
+    def fill(self) -> None:
+        """Brings what a chunk needs of A: with sections, those of the block's columns."""
+        if self.spec.sections is None:
+            self.filling.fill(self.a, self.region)
+        else:
+            first, past = (self.b.udiv(n, self.spec.sections[0]) for n in (self.n0, self.n1))
+            self.filling.fill_sections(self.a, self.region, first, past, self.k.slot("beside"))
 
     def bases(self, z: Value) -> None:
         """The operands' addresses for batch ``z``."""
@@ -143,7 +152,7 @@ class Amx:
                     self.beginnings = self.finishing.beginnings(column.index, whole)
                 if spec.asks_results:
                     self.asked = dataclasses.replace(done, row=nothing)
-                self._pair(rows, at, held, tiles - tile.index, wide)
+                self._pair(self._section(rows, column.index), at, held, tiles - tile.index, wide)
                 ahead = b.gep(self.ahead, I8, steps * self.fetch)
                 after = done.values() if spec.overlap else ()
                 column.next(b.gep(base, I8, panel), ahead, b.gep(to, F32, 2 * _LANES), *after)
@@ -209,6 +218,13 @@ class Amx:
         self.next_rows = (after - row) * self.pitch
         return b.gep(begin, I8, row * self.pitch)
 
+    def _section(self, rows: Value, column: Value) -> Value:
+        """The address of a panel's rows."""
+        if self.spec.sections is None:
+            return rows
+        number = self.b.udiv(column - self.n0, self.spec.sections[0])
+        return self.b.gep(rows, I8, number * self.k.slot("beside"))
+
     # -- sums -------------------------------------------------------------------------------------------------------
 
     def _pair(self, rows: Value, panel: Value, sums: Value, left: Value, wide: Value) -> None:
@@ -244,7 +260,7 @@ class Amx:
 
     def _sums(self, rows: Value, panel: Value, sums: Value, height: int, width: int) -> tuple[Value, ...]:
         """With ``overlap``, gives the number of the first result of the pair before that is not finished."""
-        b, tiles, spec, region = self.b, self.tiles, self.spec, self.region
+        k, b, tiles, spec, region = self.k, self.b, self.tiles, self.spec, self.region
         step_bytes = width * self.step_bytes
         held = [
             (2 * r + c, b.gep(b.gep(sums, I8, self.line * (ROWS * r)), I8, c * ROW_BYTES))
@@ -277,20 +293,23 @@ class Amx:
             after = Packed.at(b, b.select(b.icmp("eq", step.index, last), right, behind), width, 0)
             unpacked = self.unpacked(after, step.index + 1, width, products, often=width == 2)
             loaded: tuple[int, int] = (-1, -1)
+            # All loads before the products: as fast on a core of one's own, a fifth faster on one whose other hardware
+            # thread is busy. Where column tiles have rows of their own, there are too few registers for that.
+            apart = spec.sections is not None and spec.sections[0] < width * _LANES
             for left_part, right_part in PRODUCTS[spec.parts]:
-                # All loads before the products: as fast on a core of one's own, a fifth faster on one whose other
-                # hardware thread is busy.
-                if left_part != loaded[0]:
-                    for r in range(height):
-                        plane = b.gep(at, I8, self.plane * left_part + self.next_rows * r)
-                        tiles.load(4 + r, plane, self.pitch)
-                if right_part != loaded[1]:
-                    for c in range(width):
-                        self.load_right(6 + c, right, right_part, width, c, self.second_tile(step.index, c))
-                for r, c in itertools.product(range(height), range(width)):
-                    tiles.dot(2 * r + c, 4 + r, 6 + c)
-                    next(fetched)
-                    next(unpacked)
+                for some in [[c] for c in range(width)] if apart else [list(range(width))]:
+                    if left_part != loaded[0] or apart:
+                        own = b.gep(at, I8, k.slot("beside") * some[0]) if some[0] else at
+                        for r in range(height):
+                            plane = b.gep(own, I8, self.plane * left_part + self.next_rows * r)
+                            tiles.load(4 + r, plane, self.pitch)
+                    if right_part != loaded[1]:
+                        for c in some:
+                            self.load_right(6 + c, right, right_part, width, c, self.second_tile(step.index, c))
+                    for r, c in itertools.product(range(height), some):
+                        tiles.dot(2 * r + c, 4 + r, 6 + c)
+                        next(fetched)
+                        next(unpacked)
                 loaded = (left_part, right_part)
             asked = [self.finishing.ask(self.asked, result.pop())] if spec.asks_results else []
             if both:

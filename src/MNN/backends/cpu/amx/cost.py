@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from MNN.backends.cpu.amx.byte_parts import STEP_BYTES
-from MNN.backends.cpu.amx.layout import DEPTH, HEIGHT, LEAST, Layout
+from MNN.backends.cpu.amx.layout import DEPTH, HEIGHT, LEAST, Layout, Table
 from MNN.backends.cpu.amx.scale import SCALE_BYTES
 from MNN.backends.cpu.amx.split import PRODUCTS
 from MNN.backends.cpu.amx.tiles import ROWS, TILE_BYTES
@@ -40,6 +40,9 @@ again, from rows that lie less conveniently (289 rows, depth 768, 192 columns: 1
 12 % slower); the limit between these is estimated."""
 _CUT = 2.0
 """What elements of joined rows cost, compared with others: they are copied in short runs."""
+_PIECE = 3.0
+"""Cycles to bring a section's elements of a pixel, a load and a store: twice what they take on Zen 3 (1.2 to 1.6, 16
+bytes of 96 to 512), since that was not measured beside tiles."""
 _EPILOGUE = {1: 2.5, 2: 2.5, 3: 9.0}
 """Cycles for a vector of results, by parts. (With 2.5 cycles for three, sums of up to 64 numbers took 1.3 to 1.5 times
 as long as estimated, beside longer sums. With 9 for two a MobileNetV2 lost a fifth.)"""
@@ -69,6 +72,8 @@ computes some columns (197 rows, depth 192, 576 columns, two threads: 60 -> 47 u
 cache, faster where threads are not all at the same place (197 rows, depth 3072: 3 % slower when shared)."""
 _MOST_SHARES = 4
 """Blocks per thread, at most, that columns or rows are cut into for the threads' sake."""
+_SETS_BYTES = 4096
+"""Lines so far apart lie in one set of the first-level cache."""
 _CHUNK = 128 << 10
 """Bytes of A in a block where B is small enough to be read again for every block."""
 STRETCH = 4
@@ -101,6 +106,13 @@ def panel_bytes(n_steps: int, parts: int, w24: bool = False, half: bool = False)
 def asks_results(target: Target, dtype: DType, count: int) -> bool:
     """Whether so many results are asked for before they are stored: where no cache near has their memory."""
     return dtype is not DType.BF16X2 and count * dtype.size > 2 * target.l2_bytes
+
+
+def in_one_set(rows: Table, dtype: DType) -> bool:
+    """Whether lines of neighbouring rows all lie in the same set of the first-level cache, which has fewer ways than a
+    tile has rows: every panel loads them again from the cache behind it (256 rows, depth 2048, 1024 columns, bf16, two
+    threads: 0.97 ms, brought 0.66; for 256 columns bringing them takes as much as it saves)."""
+    return rows.size > 1 and int(rows[1] - rows[0]) * dtype.size % _SETS_BYTES == 0
 
 
 def is_tall(target: Target, layout: Layout, parts: int) -> bool:
@@ -286,10 +298,10 @@ def _shares(m: int, threads: int) -> tuple[int, int]:
 @functools.lru_cache(maxsize=1024)
 def plan_window(
     target: Target, w: Window, n: int, parts: int, threads: int, share: float = 1.0, parted: bool = False,
-    half: bool = False,
+    half: bool = False, sections: tuple[int, int] | None = None,
 ) -> Plan:  # fmt: skip
     """For pixels of an image (in their parts already when ``parted``), of whose steps of channels only a ``share`` is
-    brought where they overlap."""
+    brought where they overlap. ``sections``: columns that have pixels of their own, and elements of such a pixel."""
     chunks = -(-w.channels // DEPTH)
     taps, inner, outer, reach = 1, 1, 1, 0
     for i, (o, k, s, d) in enumerate(zip(w.outputs, w.kernel, w.strides, w.dilations, strict=True)):
@@ -304,22 +316,32 @@ def plan_window(
     height = w.outputs[0]
     stays, lines = _stays(target, n, n_steps, parts), lines_of(parts)
     bring = share * bringing(parts, parted, half)
+    panels = widest = -(-n // PANEL)
+    room = _row_bytes(target, n, n_steps, parts)
+    per = n  # columns with the same pixels
+    if sections is not None:
+        per, piece = sections
+        bring = share * DEPTH / piece * _PIECE / _CONVERT[1]
+        room = target.l2_bytes // 2
+        widest = min(panels, max(1, room // (line * 2 * max(1, reach)) * per // PANEL))
 
     def cost(rows: int, panels: int, blocks: float, foreign: float, rate: float) -> float:
         width = min(n, panels * PANEL)
         tiles = -(-rows * inner // ROWS)
-        brought = (rows + reach) * inner * chunks * used * bring
+        beside = -(-width // per)
+        brought = (rows + reach) * inner * chunks * used * bring * beside
         reads = 1 / blocks if stays else 1.0
         cycles = block_cycles(rows * outer, tiles, width, n_steps, brought, parts, rate, reads)
         read = min(rows + reach, height) * outer * chunks * used
-        spilled = max(0, (rows + reach) * line - target.l2_bytes * 3 // 4)
+        spilled = max(0, (rows + reach) * line * beside - target.l2_bytes * 3 // 4)
+        read = int(read * share * beside) if sections else read
         return cycles + read * lines * foreign * FOREIGN + spilled * _SPILLED / rate
 
-    room = max(1, _row_bytes(target, n, n_steps, parts) // line - reach)
+    line_of_all = line * -(-min(n, widest * PANEL) // per)
+    room = max(1, room // line_of_all - reach)
     if room < 2 * reach:  # what is brought again for the next rows would be most of it
-        room = max(room, min(2 * reach, target.l2_bytes * 5 // 8 // line - reach))
-    panels = -(-n // PANEL)
+        room = max(room, min(2 * reach, target.l2_bytes * 5 // 8 // line_of_all - reach))
     least = -(-height // min(room, height))
     counts = range(least, min(least + 8, height + 1))  # other cuts may leave less of the tiles to padding
-    cut = _cut(height, 1, counts, panels, panels, w.images, threads, cost)
+    cut = _cut(height, 1, counts, panels, widest, w.images, threads, cost)
     return Plan(cut.rows, cut.panels * PANEL, cut.total + SET_UP, cut.time)

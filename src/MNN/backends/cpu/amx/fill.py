@@ -18,6 +18,8 @@ from MNN.ir.dtype import DType
 
 _LANES = 16
 _DEPTH = 2 * _LANES
+_AT_ONCE = 4
+"""Pixels of a section that are moved in a turn of the loop."""
 
 
 def region_record(k: Kernel, number: Value) -> dict[str, Value]:
@@ -88,6 +90,33 @@ class Filling:
 
         if spec.joined:
             self._join(region["first_move"], region["past_move"])
+
+    def fill_sections(self, a: Value, region: Mapping[str, Value], first: Value, past: Value, beside: Value) -> None:
+        """The items of a region of ``a``, put apart by section, from the ``first`` on: pixel by pixel, from a line that
+        the first-level cache has behind the first of them."""
+        assert self._spec.sections is not None
+        b, (_, size) = self._b, self._spec.sections
+        step, piece = self._k.slot("step"), self._type.vec(size)
+        with b.loop(region["first"], region["past"]) as item:
+            source, to, count = self._item(a, item.index)
+            fours = b.and_(count, -_AT_ONCE)
+            with b.loop(first, past) as section:
+                own = b.gep(source, self._type, section.index * size)
+                rows = b.gep(to, I8, (section.index - first) * beside)
+
+                def move(ends: Sequence[Value], pixels: int) -> list[Value]:
+                    """So many pixels from one end to the other; the ends behind them."""
+                    at, end = ends
+                    for i in range(pixels):
+                        b.store(b.load(piece, at, align=1), b.gep(end, self._type, i * size), align=1)
+                        at = b.gep(at, self._type, step)
+                    return [at, b.gep(end, self._type, pixels * size)]
+
+                with b.loop(0, fours, _AT_ONCE, carry=[own, rows]) as four:
+                    four.next(*move(four.carried, _AT_ONCE))
+                with b.loop(fours, count, carry=four.results) as one:
+                    one.next(*move(one.carried, 1))
+                self._clear(one.results[1])
 
     def begin(self) -> None:
         """What holds for all runs of a block: the scale."""

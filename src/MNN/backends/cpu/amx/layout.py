@@ -59,6 +59,10 @@ class Layout:
     """Tiles are loaded from A itself."""
     tall: bool = False
     """All row tiles of a block are summed together, a few steps at a time."""
+    sections: tuple[int, int] | None = None
+    """Columns of a section, and elements of A that it has of every pixel (:mod:`MNN.backends.cpu.amx.sections`)."""
+    beside: int = 0
+    """Bytes from one section's rows to those of the next."""
     sliced: bool = False
     """Blocks have the same rows, each another part of the sums' depth (:mod:`MNN.backends.cpu.amx.slices`)."""
 
@@ -344,6 +348,13 @@ def window_layout(w: Window, rows: int, pitch: int = 0, line: int = 0) -> Layout
         math.prod(w.kernel),
         w.channels,
     )
+
+
+def orders(w: Window) -> list[tuple[int, ...]]:
+    """Orders of the spatial dimensions, regions being cut along the first: each of them but the last, along which
+    pixels lie side by side."""
+    dims = range(len(w.outputs))
+    return [(first, *[d for d in dims if d != first]) for first in dims[: max(1, len(dims) - 1)]]
 
 
 def turned_layout(w: Window, order: Sequence[int], rows: int) -> Layout:

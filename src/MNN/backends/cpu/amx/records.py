@@ -94,6 +94,7 @@ JOINED = Record(
     word("width", "elements of a run"),
     word("move_step", "bytes from one run to the next"),
 )
+SECTIONS = Record("behind AMX with sections", word("beside", "bytes from one section's rows to those of the next"))
 PACK_BATCH = Record("matrix", word("src", "element where it begins"), word("dst", "byte where its panels do"))
 PACK = Record(
     "packing of B",

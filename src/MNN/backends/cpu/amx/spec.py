@@ -21,7 +21,7 @@ import numpy as np
 
 from MNN.backends.base.kernel import Arguments
 from MNN.backends.base.record import Record
-from MNN.backends.cpu.amx.records import AMX, JOINED, LENGTH, PACE, PAST, REGION, RUNS
+from MNN.backends.cpu.amx.records import AMX, JOINED, LENGTH, PACE, PAST, REGION, RUNS, SECTIONS
 from MNN.backends.cpu.amx.scale import SCALE_BYTES
 from MNN.backends.cpu.amx.split import ARITHMETIC, OF_BYTES, PRODUCTS
 from MNN.backends.cpu.amx.tiles import TILE_BYTES, state_bytes
@@ -67,6 +67,11 @@ class AmxSpec(GeneratedSpec):
     plane become ``pitch`` bytes apart, with zeros up to a multiple of 64 bytes.
 
     With ``lines``, rows of tiles reach up to 64 bytes further than runs: so many zeros more follow each of them.
+
+    With ``sections``, of so many columns (16 or 32) and elements of A, columns of one section after the other take A
+    from rows of their own, the record :data:`~.records.SECTIONS` behind the others saying how far apart: an item's runs
+    are pixels, and section ``i`` of a block's columns has the elements from ``i`` times so many on of each, side by
+    side, with 64 bytes of zeros behind an item's last.
 
     With ``direct``, nothing is brought: tiles are loaded from A itself.
 
@@ -118,6 +123,7 @@ class AmxSpec(GeneratedSpec):
     right: DType | None = None
     asks_results: bool = False
     fits: bool = False
+    sections: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if (self.a in (DType.U8, DType.I8)) != (self.right in (DType.U8, DType.I8)):
@@ -134,6 +140,8 @@ class AmxSpec(GeneratedSpec):
             raise ValueError("second parts of B are bytes only where there are two")
         if self.half and (self.a is not DType.F32 or self.parts != 2 or self.direct or self.w24):
             raise ValueError("fp16 parts are two, of f32, and whole")
+        if self.sections and (self.a is DType.F32 or self.parts != 1 or self.joined or self.lines or self.direct):
+            raise ValueError("sections are of pixels of one part, which are brought as they are")
         if not set(self.operands) <= set(OPERAND_KINDS):
             raise ValueError(f"bad operand kinds {self.operands}")
         check_epilogue(self.epilogue, self.operands, self.sums, self.out)
@@ -157,6 +165,7 @@ class AmxSpec(GeneratedSpec):
 
     def slots(self) -> tuple[str, ...]:
         more = [*(PACE if self.overlap else ()), *(JOINED if self.joined else ())]
+        more += SECTIONS if self.sections else ()
         return (*self.arguments, *more, *operand_slots(self.operands))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:

@@ -23,8 +23,9 @@ class Contraction:
     """What has to be computed, as all ways see it: ``product`` with ``weights`` on its right, for the primitive
     ``prim``, a convolution where there is a ``window``. The plain way is called ``plain``; ``signature`` names the work
     for tuning. ``in_lines`` gives the same with the groups of channels that lie in a line of memory as one; None where
-    that changes nothing. ``in_lanes`` gives it with groups side by side in the lanes of vectors
-    (:mod:`MNN.backends.cpu.products.lane_groups`), where they are small."""
+    that changes nothing. ``in_sections`` gives it as one product whose columns have, in sections of so many, a part of
+    the channels each; None where groups do not come out even. ``in_lanes`` gives it with groups side by side in the
+    lanes of vectors (:mod:`MNN.backends.cpu.products.lane_groups`), where they are small."""
 
     prim: Prim
     plain: str
@@ -33,6 +34,7 @@ class Contraction:
     weights: Weights
     window: Window | None = None
     in_lines: Callable[[], tuple[Product, Weights, Window] | None] = lambda: None
+    in_sections: Callable[[int], tuple[Product, Weights, Window] | None] = lambda columns: None
     in_lanes: Callable[[], tuple[Product, Weights, Lanes] | None] = lambda: None
 
 

@@ -14,7 +14,7 @@ from MNN.backends.cpu.products.algorithms import Contraction, candidates
 from MNN.backends.cpu.products.emit_epilogue import epilogue_of
 from MNN.backends.cpu.products.geometry import Window
 from MNN.backends.cpu.products.lane_groups import Lanes, groups_in_lanes
-from MNN.backends.cpu.products.merged_groups import merged, merged_lines
+from MNN.backends.cpu.products.merged_groups import merged, merged_columns, merged_lines
 from MNN.backends.cpu.products.operand_access import OperandAccess, channel_result, store_back
 from MNN.backends.cpu.products.operand_types import MULTIPLIED, multiplied
 from MNN.backends.cpu.products.product import Product
@@ -95,6 +95,17 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
         right = Weights(whole, (kernel, channels, results, count), group, channels)
         return joined(count), right, replace(window, channels=channels)
 
+    def in_sections(columns: int) -> tuple[Product, Weights, Window] | None:
+        part = merged_columns(e, alone, prim.groups, columns) if prim.groups > 1 else None
+        if part is None:
+            return None
+        channels = part.shape[1]
+        return (
+            joined(1),
+            Weights(part, (kernel, channels, shape[1], 1), group, channels),
+            replace(window, channels=channels),
+        )
+
     def in_lanes() -> tuple[Product, Weights, Lanes] | None:
         lanes = groups_in_lanes(e.target, x.dtype, group, alone, prim.groups)
         if lanes is None:
@@ -103,7 +114,7 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
         right = Weights(alone, (kernel, lanes.ins, shape[1] // count, count), group, lanes.ins)
         return joined(count), right, lanes
 
-    work = Contraction(prim, "implicit GEMM", signature, product, weights, window, in_lines, in_lanes)
+    work = Contraction(prim, "implicit GEMM", signature, product, weights, window, in_lines, in_sections, in_lanes)
     rows = room_of(product.m)
     settled = e.settled(signature, w.shape, rows)
     e.choose(signature, candidates(e, work, settled, x.dtype is DType.BF16X2), w.shape, rows)

@@ -34,15 +34,28 @@ def merged_lines(e: Emitter, x: Tensor, w: Tensor, groups: int) -> tuple[Tensor,
     return _merged(e, w, groups, count)
 
 
+def merged_columns(e: Emitter, w: Tensor, groups: int, columns: int) -> Tensor | None:
+    """Weights of as many groups at once as give so many ``columns``; None where groups do not come out even."""
+    count, rest = divmod(columns * groups, w.shape[0])
+    if rest or not count or groups % count or (count > 1 and w.const is None):
+        return None
+    return _joined(e, w, groups, count)
+
+
 def _merged(e: Emitter, w: Tensor, groups: int, most: int) -> tuple[Tensor, int]:
-    data = w.const
     count = max((f for f in range(1, most + 1) if groups % f == 0), default=1)
+    return (w, groups) if w.const is None else (_joined(e, w, groups, count), groups // count)
+
+
+def _joined(e: Emitter, w: Tensor, groups: int, count: int) -> Tensor:
+    """Weights ``[O, count * I / groups, kernel...]``."""
+    data = w.const
     if count == 1 or data is None:
-        return w, groups
+        return w
     key = ("merged groups", id(data), groups, count)
     buffer = e.pool.get(key, lambda: block_diagonal(data, groups, count), (data, w.keep))
     shape = (w.shape[0], w.shape[1] * count, *w.shape[2:])
-    return Tensor(w.dtype, shape, const=buffer.const, name=w.name, keep=buffer), groups // count
+    return Tensor(w.dtype, shape, const=buffer.const, name=w.name, keep=buffer)
 
 
 def block_diagonal(weights: npt.NDArray[np.generic], groups: int, count: int) -> npt.NDArray[np.generic]:
@@ -56,4 +69,4 @@ def block_diagonal(weights: npt.NDArray[np.generic], groups: int, count: int) ->
     return wide.reshape(out, count * per_in, *kernel)
 
 
-__all__ = ["block_diagonal", "merged", "merged_lines"]
+__all__ = ["block_diagonal", "merged", "merged_columns", "merged_lines"]

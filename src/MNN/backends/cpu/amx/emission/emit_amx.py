@@ -18,6 +18,7 @@ from MNN.backends.cpu.amx.cost import (
     STRETCH,
     Plan,
     asks_results,
+    in_one_set,
     is_tall,
     panel_bytes,
     plan_rows,
@@ -35,11 +36,13 @@ from MNN.backends.cpu.amx.layout import (
     direct_layout,
     direct_rows,
     joined_layout,
+    orders,
     rows_layout,
     tall_layout,
     turned_layout,
 )
 from MNN.backends.cpu.amx.lines import Lines, has_lines, line_layout, lines_of, plan_lines
+from MNN.backends.cpu.amx.sections import COLUMNS, Sections, plan_sections, section_layout, sections_of
 from MNN.backends.cpu.amx.slices import plan_slices, sliced_layout
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.amx.tiles import ROWS, has_tiles
@@ -62,8 +65,6 @@ _WINDOW_CHANNELS = 16
 """With fewer channels, pixels padded to 32 would be mostly padding."""
 _LINE_CHANNELS = 32
 """From so many channels on, a pixel fills steps of the sum by itself."""
-_SETS_BYTES = 4096
-"""Lines so far apart lie in one set of the first-level cache."""
 _MOST_HIDDEN = 0.25
 """Of a product on tiles: what its epilogue takes in other kernels, at most, where it is as good as free here."""
 _BYTES_BEHIND = 1.5
@@ -87,17 +88,26 @@ def contraction_candidates(e: Emitter, work: Contraction, settled: str = "") -> 
     """Ways to compute a contraction on tiles."""
     product, weights, window = work.product, work.weights, work.window
     bounded = product.a.dtype in BYTES or (product.a.dtype is DType.BF16 and e.precision == "low")
-    if bounded and product.batches > 1 and available(e.target):
-        product, weights, window = work.in_lines() or (product, weights, window)
-    return amx_candidates(e, product, Right(weights.tensor, weights.conv, weights.outer), window, settled)
+    forms = [(product, weights, window, 0)]
+    if bounded and window is not None and available(e.target):
+        if product.batches > 1:
+            forms = [(*(work.in_lines() or (product, weights, window)), 0)]
+        apart = () if e.options.open_sizes else COLUMNS
+        forms += [(*found, columns) for columns in apart if (found := work.in_sections(columns)) is not None]
+    every = [
+        amx_candidates(e, product, Right(weights.tensor, weights.conv, weights.outer), window, settled, columns)
+        for product, weights, window, columns in forms
+    ]
+    return [candidate for found in every for candidate in found]
 
 
 def amx_candidates(
-    e: Emitter, product: Product, right: Right, window: Window | None = None, settled: str = ""
+    e: Emitter, product: Product, right: Right, window: Window | None = None, settled: str = "", columns: int = 0
 ) -> list[Candidate]:
     """Ways to compute a contraction on tiles; none where it does not apply.
 
-    ``window``: the geometry where it is a convolution. The one that is ``settled`` comes alone.
+    ``window``: the geometry where it is a convolution; ``columns``: those of a section that takes the channels of a
+    window of its own. The one that is ``settled`` comes alone.
     """
     tensor, a = right.tensor, product.a
     places = [side.place for side in product.sides] + right.places(e)
@@ -125,6 +135,9 @@ def amx_candidates(
     if window is not None and window.channels < _LINE_CHANNELS and has_lines(window):
         lines = lines_of(window)
     job = _Job(e, product, right, window, lines, parts, half)
+    if columns:
+        sections = None if window is None else sections_of(window, columns)
+        return [] if sections is None else [job.apart(sections)]
     if e.options.open_sizes:
         return [job.open_rows()]
     ways = {} if alone else {"rows": job.rows}
@@ -164,7 +177,7 @@ class _Job:
         a, taps, k, n, batch = product.a, product.taps, product.k, product.n, product.batches
         rows, parted = a.table, a.dtype is DType.BF16X2
         there = a.dtype is DType.BF16 or self.right.bytes is not None or (parted and n <= DIRECT_COLUMNS)
-        there = there and not (a.dtype is DType.BF16 and n > DIRECT_COLUMNS and _in_one_set(rows, a.dtype))
+        there = there and not (a.dtype is DType.BF16 and n > DIRECT_COLUMNS and in_one_set(rows, a.dtype))
         at = direct_rows(rows + int(taps[0]), k) if there and taps.size == 1 else None
         m, direct = (rows.size, 0) if at is None else (int(at[-1]) + 1, self.parts)
         plan = plan_rows(e.target, m, n, k, taps.size, self.parts, batch, e.threads, direct > 0, parted, self.half)
@@ -223,7 +236,7 @@ class _Job:
         def cut(order: tuple[int, ...]) -> Plan:
             return plan_window(e.target, window.turned(order), n, self.parts, e.threads, parted=parted, half=self.half)
 
-        plans = {order: cut(order) for order in _orders(window)}
+        plans = {order: cut(order) for order in orders(window)}
         order, plan = min(plans.items(), key=lambda item: item[1].time)
         key = (window, order, plan.rows)
         job = self._turned(window, order)
@@ -246,6 +259,15 @@ class _Job:
         e, lines = self.e, _known(self.lines)
         plan = plan_lines(e.target, lines, self.product.n, self.parts, e.threads, self.half)
         return self.candidate("lines", plan, (lines, plan.rows), lambda: line_layout(lines, plan.rows), True)
+
+    def apart(self, sections: Sections) -> Candidate:
+        """Lines of pixels, each once, groups of channels apart."""
+        e, n = self.e, self.product.n
+        plan = plan_sections(e.target, sections, n, e.threads)
+        columns = min(n, plan.nb)
+        key = (sections, plan.rows, columns)
+        kind = f"groups of {sections.columns}"
+        return self.candidate(kind, plan, key, lambda: section_layout(sections, plan.rows, columns), True)
 
     def open_rows(self) -> Candidate:
         """Rows of an open number."""
@@ -309,10 +331,11 @@ class _Job:
         moved = layout.moves is not None
         traits = (overlap, moved, layout.direct, layout.lines, groups.passing, layout.tall, w24, self.half)
         asks = asks_results(e.target, c.dtype, product.m * n_batch * n) and not layout.tall
-        family = ("AMX", *types, *traits, self.right.bytes, asks)
+        family = ("AMX", *types, *traits, self.right.bytes, asks, layout.sections)
         ahead = ask_ahead(groups.lines, steps, e.pool.kept_choices.made(family), e.spare * e.threads)
         e.pool.kept_choices.make(family, ahead)
-        spec = AmxSpec(*types, ahead, *traits, right=self.right.bytes, asks_results=asks, fits=epilogue.fits)
+        spec = AmxSpec(*types, ahead, *traits, right=self.right.bytes, asks_results=asks, fits=epilogue.fits,
+                       sections=layout.sections)  # fmt: skip
         packed, b_batch = self.right.packed(e, kind, layout, n, n_batch, self.parts, w24, self.half)
         starts = [a.batch, b_batch, c.batch, *(side.batch for side in epilogue.sides)]
         args = tables | {
@@ -339,13 +362,6 @@ class _Job:
         e.command(spec, args, n_batch * layout.m_blocks * -(-n // nb), 1, flops)
 
 
-def _in_one_set(rows: np.ndarray, dtype: DType) -> bool:
-    """Whether lines of neighbouring rows all lie in the same set of the first-level cache, which has fewer ways than a
-    tile has rows: every panel loads them again from the cache behind it (256 rows, depth 2048, 1024 columns, bf16, two
-    threads: 0.97 ms, brought 0.66; for 256 columns bringing them takes as much as it saves)."""
-    return rows.size > 1 and int(rows[1] - rows[0]) * dtype.size % _SETS_BYTES == 0
-
-
 def _rows(rows: np.ndarray, taps: np.ndarray, k: int, plan: Plan, direct: int) -> Layout:
     """``direct``: of how many parts tiles are loaded from the rows themselves."""
     if direct:
@@ -369,16 +385,11 @@ def _tables(e: Emitter, layout: Layout, name: tuple[object, ...] | None) -> dict
     found: dict[str, int | Ref] = {slot: table(slot) for slot in ("items", "regions", "first", "place", "kofs")}
     for slot in ("chunks", "pitch", "plane", "step", "clear", "clear_rows", "m_blocks", "pairs"):
         found[slot] = int(getattr(layout, slot))
+    if layout.sections is not None:
+        found["beside"] = layout.beside
     if layout.moves is not None:
         found |= {"moves": table("moves"), "width": layout.width, "move_step": layout.move_step}
     return found
-
-
-def _orders(window: Window) -> list[tuple[int, ...]]:
-    """Orders of the spatial dimensions, regions being cut along the first: each of them but the last, along which
-    pixels lie side by side."""
-    dims = range(len(window.outputs))
-    return [(first, *[d for d in dims if d != first]) for first in dims[: max(1, len(dims) - 1)]]
 
 
 def _known(geometry: _G | None) -> _G:
