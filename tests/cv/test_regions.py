@@ -73,3 +73,23 @@ def test_more_borders_than_there_was_room_for(monkeypatch: pytest.MonkeyPatch) -
     (border,), _ = mcv.findContours(comb, 0, 1)
     assert len(np.asarray(border)) > regions.followed(comb, True)[1].shape[0]  # type: ignore[index]
     assert len({tuple(p) for p in np.asarray(border).reshape(-1, 2).tolist()}) == int(comb.sum())
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_histograms(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng([seed, 3])
+    shape = tuple(int(n) for n in random.integers(1, 90, 2))
+    kinds = random.choice(["u1", "f4", "u2"], 2) if random.random() < 0.3 else [random.choice(["u1", "f4"])] * 2
+    images = [(random.random((*shape, 3)) * 260).astype(kind) for kind in kinds]
+    if images[0].dtype == np.float32:
+        images[0][..., 1].flat[:3] = (np.nan, np.inf, -np.inf)[: images[0][..., 1].size]
+        images[0][:, :, 2] = np.rint(images[0][:, :, 2])
+    images[1] = np.asfortranarray(images[1])[::-1]
+    count = int(random.integers(1, 4))
+    channels = [int(n) for n in random.integers(0, 6, count)]
+    sizes = [int(n) for n in random.choice([1, 7, 16, 40, 256], count)]
+    ends = [float(n) for pair in np.sort(random.random((count, 2)) * 280 - 10) for n in np.add(np.rint(pair), [0, 1])]
+    mask = [None, (random.random(shape) < 0.5).astype(random.choice(["u1", "f4"]))][seed % 2]
+    with np.errstate(invalid="ignore"):
+        want, found = _both(lambda: mcv.calcHist(images, channels, mask, sizes, ends), monkeypatch)
+    _same(found, want)

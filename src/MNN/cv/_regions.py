@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.cv._array import Array, _wrap, as_image, as_planes
+from MNN.cv.kernels import histograms
 from MNN.cv.kernels import regions as kernels
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.var import Var
@@ -109,7 +110,14 @@ def calcHist(  # noqa: N802
     if len(sizes) != len(channels) or len(ends) != 2 * len(sizes) or any(not 0 <= c < len(stacked) for c in channels):
         raise MNNError(f"calcHist(): channels {channels} of {len(stacked)}, histSize {histSize} and ranges {ranges} do "
                        "not fit")  # fmt: skip
-    keep = None if mask is None else as_planes(mask, "mask")[:, :, 0] != 0
+    chosen_planes = [stacked[channel] for channel in channels]
+    plane = None if mask is None else as_planes(mask, "mask")[:, :, 0]
+    if plane is not None and plane.shape != planes[0].shape[:2]:
+        raise ShapeError(f"mask has shape {plane.shape}; one for such pictures has {planes[0].shape[:2]}")
+    counts = histograms.counted(chosen_planes, sizes, ends, plane) if channels else None
+    if counts is not None:
+        return _wrap(counts.astype(np.float32))
+    keep = None if plane is None else plane != 0
     place, weights = np.zeros(1, np.int64), None
     if len(channels) == 1 and stacked[channels[0]].dtype == np.uint8:  # the values are counted, then put in place
         given = stacked[channels[0]]

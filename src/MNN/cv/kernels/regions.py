@@ -6,6 +6,7 @@ import numpy as np
 
 from MNN.backends.cpu.image.borders import BORDER, BorderSpec
 from MNN.backends.cpu.image.labels import SPARE, STATS, LabelSpec
+from MNN.backends.cpu.image.runs import BoundsSpec
 from MNN.cv.kernels.run import Array, address, alone, worthwhile
 
 _MOST = 1 << 30
@@ -57,4 +58,17 @@ def followed(filled: Array, corners: bool) -> tuple[Array, Array] | None:
             return borders[: counts[0]], points[: counts[1]].copy()  # else there was not room enough
 
 
-__all__ = ["followed", "labelled"]
+def bounds(filled: Array) -> tuple[int, int, int, int]:
+    """First and last column, first and last row of what is not 0 in a picture (h, w); the last ones are -1 where
+    nothing is."""
+    if filled.itemsize != 1:
+        filled = filled != 0
+    filled = np.ascontiguousarray(filled)
+    found = np.empty(4, np.int64)
+    kernel, pack = alone(BoundsSpec.of())
+    kernel(pack(address(filled), filled.shape[1], filled.shape[1], filled.shape[0], address(found)), 0, 1, None)
+    left, right, top, bottom = found.tolist()
+    return left, right, top, bottom
+
+
+__all__ = ["bounds", "followed", "labelled"]

@@ -1,4 +1,5 @@
-"""Kernels of regions and their borders in checked builds: they stay within their memory, also where it is too small."""
+"""Kernels of regions, borders, points and histograms in checked builds: they stay within their
+memory, also where it is too small."""
 
 from __future__ import annotations
 
@@ -6,7 +7,11 @@ import numpy as np
 
 from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.image.borders import BORDER, BorderSpec
+from MNN.backends.cpu.image.histogram import COPIES, NOWHERE, HistogramSpec, LevelSpec
 from MNN.backends.cpu.image.labels import SPARE, STATS, LabelSpec
+from MNN.backends.cpu.image.points import NUMBERS, Measure, PointsSpec
+from MNN.backends.cpu.image.runs import BoundsSpec
+from MNN.ir.dtype import DType
 from tests.backends.cpu.util import ENTRY_TYPE, TARGETS, address, ranges
 
 
@@ -49,3 +54,50 @@ def test_memory() -> None:
         assert (counts <= rooms).all()
         x, y = found["points"][: counts[1]].T
         assert src[y, x].all()
+
+
+def test_points_and_bounds() -> None:
+    points, bounds = PointsSpec(), BoundsSpec()
+    point, bound = (ENTRY_TYPE(address(spec, TARGETS[-1], True)) for spec in (points, bounds))
+    random = np.random.default_rng(4)
+    for number in range(60):
+        count = int(random.integers(1, 60))
+        p = random.integers(-9, 9, (count, 2)) * 1.0
+        order, done, chain = (np.zeros(count + 2, np.int32) for _ in range(3))
+        memory = {"points": p, "result": np.zeros(NUMBERS), "order": order, "sorted": done, "chain": chain}
+        for what in Measure:
+            _run(points, point, {"count": count, "what": int(what), "clockwise": number % 2}, memory)
+        src = (random.random(tuple(random.integers(1, 40, 2))) < 0.02).astype(np.uint8)
+        size = {"row": src.shape[1], "width": src.shape[1], "height": src.shape[0]}
+        _run(bounds, bound, size, {"src": src, "bounds": np.zeros(4, np.int64)})
+
+
+def test_histograms() -> None:
+    random = np.random.default_rng(5)
+    for kind, masked in ((DType.U8, False), (DType.F32, True)):
+        spec, level = HistogramSpec(2, kind, masked), LevelSpec(masked)
+        kernels = [ENTRY_TYPE(address(s, TARGETS[-1], True)) for s in (spec, level)]
+        for number in range(20):
+            height, width = (int(n) for n in random.integers(1, 40, 2))
+            img = (random.random((height, width)) * 300 - 20).astype(kind.numpy)
+            mask = (random.random((height, width)) < 0.5).astype(np.uint8)
+            size = {"width": width, "height": height, "mask_row": width, "mask": mask.ctypes.data}
+            lines = {"row": img.strides[0], "step": img.itemsize}
+            tables = [
+                (np.where(np.arange(256) < 9 * (number + 1), stride, NOWHERE)).astype(np.int32) for stride in (0, 5)
+            ]
+            numbers = {"low": 0.0, "high": 256.0, "scale": 7 / 256}
+            own: dict[str, int] = {}
+            for i, stride in enumerate((7, 1)):
+                values = {"size": 7, "stride": stride, "img": img.ctypes.data, **lines, "table": tables[i].ctypes.data}
+                values |= {name: int(np.float64(n).view(np.int64)) for name, n in numbers.items()}
+                own |= {f"{name}{i}": n for name, n in values.items()}
+            counts = np.zeros((COPIES, 50), np.int32)
+            known = {name: n for name, n in (size | own).items() if name in spec.slots()} | {"bins": 49, "spread": 50}
+            memory = {"counts": counts} if masked else {"counts": counts, "a": tables[0], "b": tables[1]}
+            _run(spec, kernels[0], known, memory | {"i": img, "m": mask})
+            assert counts.sum() == img.size
+            if kind is DType.U8:
+                levels = np.zeros((COPIES, 256), np.int32)
+                _run(level, kernels[1], size | lines, {"img": img, "counts": levels, "m": mask})
+                np.testing.assert_array_equal(levels.sum(0), np.bincount(img.ravel(), minlength=256))

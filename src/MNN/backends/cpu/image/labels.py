@@ -25,8 +25,8 @@ class LabelSpec(KernelSpec):
     squares of two by two pixels. Slots: ``src``, ``row`` (bytes), ``width``, ``height``, ``eight`` (0 or 1), ``labels``
     (i32; :data:`SPARE` more), ``stats`` (i32: x, y, width, height, area of each), ``sums`` (f64: of x and of y of each,
     which become the centre), ``count`` (where the number of regions goes, the background included), and memory:
-    ``changes`` (i32, one a pixel and a row), ``rows`` (i64, a row and one more), ``parents`` and ``numbers`` (i32, one a
-    run).
+    ``changes`` (i32, one a pixel and a row), ``rows`` (i64, a row and one more), ``parents`` and ``numbers`` (i32, one
+    a run).
     """
 
     def slots(self) -> tuple[str, ...]:

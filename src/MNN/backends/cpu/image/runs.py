@@ -1,10 +1,16 @@
-"""Where rows of a picture change between 0 and other numbers."""
+"""Where rows of a picture change between 0 and other numbers, and what part of it has any."""
 
 from __future__ import annotations
 
-from MNN.backends.cpu.lang.module import I1, I8, I32, I64, PTR, Kernel, Value
-from MNN.backends.cpu.lang.variables import Function, Variable, repeat
+from collections.abc import Callable
+from dataclasses import dataclass
 
+from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.cpu.lang.module import I1, I8, I32, I64, PTR, Kernel, Value, int_type
+from MNN.backends.cpu.lang.variables import Function, Variable, repeat
+from MNN.backends.cpu.targets.base import Target
+
+_BYTES = 8
 _WORD = 64
 """Pixels that are looked at together."""
 
@@ -58,4 +64,55 @@ def runs(kernel: Kernel) -> Function:
     return f
 
 
-__all__ = ["runs"]
+@dataclass(frozen=True)
+class BoundsSpec(KernelSpec):
+    """The rectangle around bytes that are not 0.
+
+    Slots: ``src``, ``row`` (bytes), ``width``, ``height`` and ``bounds``: four i64, the first and last column and the
+    first and last row; without any such byte the first column is the width, and the last ones are -1.
+    """
+
+    def slots(self) -> tuple[str, ...]:
+        return ("src", "row", "width", "height", "bounds")
+
+    def emit(self, target: Target) -> str:
+        k = Kernel.of(self.slots(), target)
+        b, width, height = k.b, k.slot("width"), k.slot("height")
+        left, right, top, bottom = (Variable(b, n) for n in (width, -1, height, -1))
+
+        def row(y: Value) -> None:
+            source, first, last = b.gep(k.pointer("src"), I8, y * k.slot("row")), Variable(b, 0), Variable(b, width)
+
+            def blank(place: Value, bytes_: int) -> Value:
+                t = int_type(8 * bytes_)
+                return b.icmp("eq", b.load(t, b.gep(source, I8, place), 1), 0)
+
+            def skip(at: Variable, inside: Callable[[int], Value], step: int) -> None:
+                """Moves ``at`` past zeros, eight at a time and then one by one."""
+                for size in (_BYTES, 1):
+                    place = at.get if step > 0 else lambda size=size: at.get() - size
+
+                    def zeros(size: int = size, place: Callable[[], Value] = place) -> Value:
+                        return b.if_else(inside(size), lambda: [blank(place(), size)], lambda: [b.const(I1, 0)])[0]
+
+                    repeat(b, zeros, lambda size=size: at.add(step * size))  # type: ignore[misc]
+
+            skip(first, lambda size: b.icmp("sle", first.get() + size, width), 1)
+
+            def some() -> None:
+                skip(last, lambda size: b.icmp("sge", last.get() - size, first.get()), -1)
+                for place, value, nearer in ((left, first.get(), "slt"), (right, last.get() - 1, "sgt")):
+                    place.set(b.select(b.icmp(nearer, value, place.get()), value, place.get()))
+                top.set(b.select(b.icmp("slt", y, top.get()), y, top.get()))
+                bottom.set(y)
+
+            b.if_(b.icmp("slt", first.get(), width), some)
+
+        with b.loop(0, b.select(b.icmp("slt", k.begin, k.end), height, b.const(I64, 0))) as each:
+            row(each.index)
+        for i, place in enumerate((left, right, top, bottom)):
+            b.store(place.get(), b.gep(k.pointer("bounds"), I64, i))
+        return k.finish()
+
+
+__all__ = ["BoundsSpec", "runs"]

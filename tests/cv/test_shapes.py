@@ -1,0 +1,96 @@
+"""Hulls, areas and rectangles of random points, from what they must be: not from how kernels find them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import MNN.cv as mcv
+from MNN import MNNError
+
+
+def _points(random: np.random.Generator, kind: int) -> Any:
+    count = int(random.integers(1, 80))
+    if kind == 0:
+        return random.integers(-20, 20, (count, 2)).astype(np.int32)
+    if kind == 1:
+        return (random.normal(size=(count, 2)) * 90).astype(np.float32)
+    if kind == 2:
+        return random.integers(0, 3, (count, 2))
+    if kind == 3:
+        turn = np.linspace(0, 2 * math.pi, count)
+        return np.rint(np.stack([np.cos(turn), np.sin(turn)], 1) * random.integers(1, 300)).astype(np.int32)
+    return (random.integers(-5, 5, (count, 1)) * random.integers(-5, 5, (1, 2))).astype(np.int32)  # on a line
+
+
+def _turns(p: Any) -> Any:
+    """Cross products of neighbouring sides of a polygon."""
+    sides = (np.roll(p, -1, 0) - p).astype(np.float64)
+    after = np.roll(sides, -1, 0)
+    return sides[:, 0] * after[:, 1] - sides[:, 1] * after[:, 0]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_hulls(seed: int) -> None:
+    p = _points(np.random.default_rng([seed, 4]), seed % 5)
+    for clockwise in (False, True):
+        places = np.asarray(mcv.convexHull(p, clockwise, False)).ravel()
+        corners = p[places].astype(np.float64)
+        np.testing.assert_array_equal(np.asarray(mcv.convexHull(p, clockwise))[:, 0], p[places])
+        assert len(np.unique(corners, axis=0)) == len(corners)
+        first = [int(np.flatnonzero((p == p[place]).all(1))[0]) for place in places]
+        assert first == places.tolist()  # of equal points the first
+        if len(corners) > 2:
+            assert (_turns(corners) * (-1 if clockwise else 1) > 0).all()
+            sides = np.roll(corners, -1, 0) - corners
+            for corner, side in zip(corners, sides, strict=True):  # nothing lies outside
+                away = side[0] * (p[:, 1] - corner[1]) - side[1] * (p[:, 0] - corner[0])
+                assert (away * (-1 if clockwise else 1) >= -1e-6 * np.abs(side).max()).all()
+        else:
+            ends = p[np.lexsort((p[:, 1], p[:, 0]))[[0, -1]]]
+            np.testing.assert_array_equal(np.unique(corners, axis=0), np.unique(ends.astype(np.float64), axis=0))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_measures(seed: int) -> None:
+    p = _points(np.random.default_rng([seed, 5]), seed % 5)
+    x, y = p.astype(np.float64).T
+    area = ((np.roll(x, 1) * y - x * np.roll(y, 1)).sum()) / 2
+    assert mcv.contourArea(p, True) == pytest.approx(area, rel=1e-9, abs=1e-6)
+    assert mcv.contourArea(p) == abs(mcv.contourArea(p, True))
+    low, high = np.floor(p.min(0)), np.floor(p.max(0))
+    assert mcv.boundingRect(p) == [*low, *(high - low + 1)]
+    (cx, cy), (width, height), angle = mcv.minAreaRect(p)
+    turn = math.radians(angle)
+    u, v = (x - cx) * math.cos(turn) + (y - cy) * math.sin(turn), (y - cy) * math.cos(turn) - (x - cx) * math.sin(turn)
+    assert 0 < angle <= 90
+    near = {"abs": 1e-2}
+    assert (u.min(), u.max()) == (pytest.approx(-width / 2, **near), pytest.approx(width / 2, **near))
+    assert (v.min(), v.max()) == (pytest.approx(-height / 2, **near), pytest.approx(height / 2, **near))
+    around = [_extent(x, y, t) for t in np.linspace(0, math.pi / 2, 91)]
+    assert width * height <= min(around) * (1 + 1e-5) + 1e-2
+
+
+def _extent(x: Any, y: Any, turn: float) -> float:
+    u, v = x * math.cos(turn) + y * math.sin(turn), y * math.cos(turn) - x * math.sin(turn)
+    return float(np.ptp(u) * np.ptp(v))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_bounds_of_pictures(seed: int) -> None:
+    random = np.random.default_rng([seed, 6])
+    height, width = int(random.integers(1, 40)), int(random.integers(3, 90))
+    im = (random.random((height, width)) < random.choice([0, 0.001, 0.01, 0.3])).astype(random.choice(["u1", "f4"]))
+    im = np.asfortranarray(im)[::-1] if seed % 2 else im
+    y, x = np.nonzero(im)
+    want = [x.min(), y.min(), np.ptp(x) + 1, np.ptp(y) + 1] if len(x) else [0, 0, 0, 0]
+    assert mcv.boundingRect(im) == want
+
+
+@pytest.mark.parametrize("call", [mcv.convexHull, mcv.contourArea, mcv.minAreaRect, mcv.boundingRect])
+def test_points_that_are_nowhere(call: Any) -> None:
+    with pytest.raises(MNNError, match="finite"):
+        call(np.array([[0, 0], [1, np.nan], [3, 4]]))
