@@ -58,7 +58,7 @@ def lightness(seed: int, names: tuple[str, ...] = LIGHTNESS) -> Iterator[Case]:
     height, width = (int(n) for n in random.integers(1, 40, 2))
     for name in names:
         im: Any = random.integers(0, 256, (height, width, 3)).astype(np.uint8)
-        most, few = 1.0, 0.01 if name.startswith("Luv") else 0.001
+        most, few = 1.0, 0.01 if name.startswith("Luv") else 0.0
         if random.random() < 0.5:
             im = im / np.float32(255)
             if name.startswith("L") and name[1] in "au":

@@ -12,6 +12,10 @@ import MNN.cv as mcv
 from MNN import MNNError
 from MNN.cv import _color
 from MNN.cv.kernels import run
+from MNN.cv.spaces import lab
+from MNN.cv.spaces.numbers import body
+from MNN.ir.dtype import DType
+from MNN.reference.scalar import evaluate
 
 BORDERS = (mcv.BORDER_CONSTANT, mcv.BORDER_REFLECT, mcv.BORDER_REFLECT_101)
 
@@ -71,8 +75,12 @@ def _colors(random: np.random.Generator, im: Any) -> dict[str, Any]:
     for name in names:
         code = getattr(mcv, name)
         entry = _color._TABLE.get(code)
-        if entry is not None and entry[2] and channels in entry[0]:
-            scaled = im if im.dtype == np.uint8 else (im / 65536).astype(np.float32)
+        if entry is None or channels not in entry[0]:
+            continue
+        scaled = im if im.dtype == np.uint8 else (im / 65536).astype(np.float32)
+        if entry[2] is None:  # pixels share chroma: even sizes, a third of the rows may hold it
+            scaled = im.astype(np.uint8)[: max(im.shape[0] // 6, 1) * 6, : im.shape[1] // 2 * 2]
+        if scaled.shape[1] and (scaled.shape[0] % 6 == 0 if entry[2] is None else scaled.dtype in entry[2]):
             found[name] = lambda code=code, scaled=scaled: mcv.cvtColor(scaled, code)
     return found
 
@@ -132,6 +140,15 @@ def test_numbers_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     for count in (-1, 257):
         with pytest.raises(MNNError, match="nthreads"):
             mcv.setNumThreads(count)
+
+
+def test_light_of_every_byte() -> None:
+    """Bytes take sRGB's curve from a polynomial, rounded to steps of 1 / 2040 as the curve itself is."""
+    one = body(lambda c, whole: [(lab._light(c[0] * (1 / 255), whole) * 2040).apply("round")], DType.F32, 1, True, [0])
+    found = evaluate(one, [np.arange(256, dtype=np.float32)])[0]
+    stored = np.arange(256) / 255
+    light = np.where(stored <= 0.04045, stored / 12.92, ((stored + 0.055) / 1.055) ** 2.4)
+    np.testing.assert_array_equal(found, np.rint(light * 2040))
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])

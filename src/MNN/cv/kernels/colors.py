@@ -8,16 +8,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from MNN.backends.cpu.image.color import NEW, ColorSpec, Conversion
+from MNN.cv._array import to_dtype
 from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, getNumThreads, worthwhile
+from MNN.cv.spaces.numbers import Program, body
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body
+from MNN.reference.scalar import evaluate
 
 
 class Plan(NamedTuple):
-    """A conversion as the kernel has it. ``weights``: rows of the weights of channels and an offset."""
+    """A conversion as the kernel has it. ``weights``: rows of the weights of channels and an offset. ``program``: what
+    makes the numbers of the result of those in ``order``, computed with as ``kind``; ``results``, which of them are its
+    channels."""
 
     order: tuple[int, ...]
     how: Conversion
     weights: tuple[tuple[float, ...], ...] = ()
-    hues: int = 0
+    program: Program | None = None
+    kind: DType = DType.F32
+    results: tuple[int, ...] = ()
 
 
 Plans = dict[np.dtype[Any], Plan]
@@ -51,9 +60,26 @@ def weighted(order: tuple[int, ...], matrix: Array, before: float, after: tuple[
     return found
 
 
-def hsv(order: tuple[int, ...], hues: int) -> Plans:
-    """Hue (``hues`` in a circle, or degrees), saturation and value of what ``order`` calls red, green and blue."""
-    return {_U8: Plan(order, Conversion.HSV, (), hues), _F32: Plan(order, Conversion.HSV)}
+def computed(
+    order: tuple[int, ...], program: Program, results: tuple[int, ...] = (0, 1, 2), *, floats: bool = True,
+    kind: DType = DType.F32,
+) -> Plans:  # fmt: skip
+    """What a program makes of the channels in ``order``; ``floats``: also of pictures of f32."""
+    plan = Plan(order, Conversion.COMPUTED, (), program, kind, results)
+    return dict.fromkeys((_U8, _F32) if floats else (_U8,), plan)
+
+
+def interpreted(image: Array, plans: Plans) -> Array:
+    """What :func:`converted` gives by a program, by its reference implementation."""
+    plan = plans[image.dtype]
+    channels = [image[:, :, c].astype(plan.kind.numpy) for c in plan.order]
+    return to_dtype(np.stack(evaluate(_body(plan, image.dtype), channels), 2), image.dtype)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _body(plan: Plan, dtype: np.dtype[Any]) -> Body:
+    assert plan.program is not None
+    return body(plan.program, plan.kind, len(plan.order), dtype == _U8, plan.results)
 
 
 def converted(image: Array, plans: Plans) -> Array | None:
@@ -62,7 +88,7 @@ def converted(image: Array, plans: Plans) -> Array | None:
     if plan is None or not worthwhile(image.size):
         return None
     image = np.ascontiguousarray(image)
-    outputs = {Conversion.TAKEN: len(plan.order), Conversion.HSV: 3}.get(plan.how, len(plan.weights))
+    outputs = len({Conversion.TAKEN: plan.order, Conversion.COMPUTED: plan.results}.get(plan.how, plan.weights))
     out = np.empty((*image.shape[:2], outputs), image.dtype)
     _convert(image.shape, image.dtype, plan, outputs, getNumThreads())(address(image), address(out))
     return out
@@ -70,8 +96,8 @@ def converted(image: Array, plans: Plans) -> Array | None:
 
 @functools.lru_cache(maxsize=KEPT)
 def _convert(shape: tuple[int, int, int], dtype: np.dtype[Any], plan: Plan, outputs: int, _threads: int) -> Call:
-    hues = plan.hues if plan.how is Conversion.HSV else 0
-    spec = ColorSpec.of(TYPES[dtype], shape[2], outputs, plan.order, plan.how, hues)
+    program = _body(plan, dtype) if plan.program is not None else None
+    spec = ColorSpec.of(TYPES[dtype], shape[2], outputs, plan.order, plan.how, program)
     pixels = shape[0] * shape[1]
     band = bands(pixels, pixels * max(shape[2], outputs))
     weights = np.array(plan.weights, np.float32)
@@ -79,4 +105,4 @@ def _convert(shape: tuple[int, int, int], dtype: np.dtype[Any], plan: Plan, outp
     return Call(spec, args, ("src", "out"), -(-pixels // band), weights)
 
 
-__all__ = ["NEW", "Plan", "Plans", "converted", "gray", "hsv", "taken", "weighted"]
+__all__ = ["NEW", "Plan", "Plans", "computed", "converted", "gray", "interpreted", "taken", "weighted"]

@@ -1,1 +1,1 @@
-"""Conversions between colour spaces that have no kernels."""
+"""Colour spaces: what conversions make of a pixel, as scalar programs, and pictures whose pixels share numbers."""

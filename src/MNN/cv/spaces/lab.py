@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from MNN.cv._array import Array, to_dtype
+from MNN.cv.spaces.numbers import Number, where
+from MNN.ir.dtype import DType
 
 XYZ = np.array([[0.412453, 0.357580, 0.180423], [0.212671, 0.715160, 0.072169], [0.019334, 0.119193, 0.950227]])
 """From linear red, green and blue (ITU-R BT.709)."""
@@ -12,86 +15,149 @@ _WHITE = np.array([0.950456, 1.0, 1.088754])
 _U, _V = 4 * _WHITE[0] / (_WHITE @ [1, 15, 3]), 9 * _WHITE[1] / (_WHITE @ [1, 15, 3])
 _LINEAR, _SLOPE = 0.008856, 903.3
 """The share of white up to which lightness is proportional to it, and how much it is of 1."""
-_RANGES = {"Lab": ((255 / 100, 1.0, 1.0), (0.0, 128.0, 128.0)),
-           "Luv": ((255 / 100, 255 / 354, 255 / 262), (0.0, 134 * 255 / 354, 140 * 255 / 262))}  # fmt: skip
+_OFFSET, _FACTOR = 16 / 116, _SLOPE / 116
+"""The line that stands for the cube root of small shares."""
+_DARK = _LINEAR * _FACTOR + _OFFSET
+"""Where that line ends."""
+_SCALES = {"Lab": (255 / 100, 1.0, 1.0), "Luv": (255 / 100, 255 / 354, 255 / 262)}
+_SHIFTS = {"Lab": (0.0, 128.0, 128.0), "Luv": (0.0, 134 * 255 / 354, 140 * 255 / 262)}
 """Scales and shifts of the three numbers in bytes."""
 _STEPS = 255 * 8
+_BITS, _FINE = 12, 14
+_LEVELS = 4096
+_LEAST = 1e-3
+"""Below all numbers that powers are taken of, which need positive ones."""
 
 
-def _light(values: Array) -> Array:
-    """From the stored numbers of sRGB to light."""
-    low = values / 12.92
-    return np.where(values <= 0.04045, low, ((np.maximum(values, 0) + 0.055) / 1.055) ** 2.4)
+_POLYNOMIAL = (
+    0.000861598703,
+    0.0350901745,
+    0.487516314,
+    0.852259278,
+    -0.839510202,
+    0.908354104,
+    -0.700257361,
+    0.319760948,
+    -0.0640756264,
+)
+"""The curve of sRGB over the bytes that are above its line, by least squares: a 300th of a step of bytes apart from it,
+and never where that would round to another step."""
 
 
-def _stored(light: Array) -> Array:
-    return np.where(light <= 0.0031308, light * 12.92, 1.055 * np.maximum(light, 0) ** (1 / 2.4) - 0.055)
+def _light(value: Number, whole: bool) -> Number:
+    """From the stored number of sRGB to light; ``whole``: there are but those of bytes."""
+    low, high = value * (1 / 12.92), value.of(_POLYNOMIAL[-1])
+    for weight in _POLYNOMIAL[-2::-1] if whole else ():
+        high = high.fma(value, weight)
+    high = high if whole else value.fma(1 / 1.055, 0.055 / 1.055).power(2.4)
+    return where(value.apply("le", 0.04045), low, high)
 
 
-def _root(share: Array) -> Array:
+def _stored(light: Number) -> Number:
+    high = light.apply("max", _LEAST).root(2.4).fma(1.055, -0.055)
+    return where(light.apply("le", 0.0031308), light * 12.92, high)
+
+
+def _root(share: Number) -> Number:
     """The cube root, a line near 0."""
-    return np.where(share > _LINEAR, np.cbrt(share), share * (_SLOPE / 116) + 16 / 116)
+    return where(share.apply("gt", _LINEAR), share.apply("max", _LEAST).root(3), share.fma(_FACTOR, _OFFSET))
 
 
-def _lightness(share: Array) -> Array:
-    return np.where(share > _LINEAR, 116 * np.cbrt(share) - 16, share * _SLOPE)
+def _cube(root: Number) -> Number:
+    """The inverse of :func:`_root`."""
+    return where(root.apply("le", _DARK), (root - _OFFSET) * (1 / _FACTOR), root * root * root)
 
 
-def _share(lightness: Array) -> Array:
-    low = lightness / _SLOPE
-    return np.where(lightness <= _LINEAR * _SLOPE, low, ((lightness + 16) / 116) ** 3)
+def _product(weights: Sequence[float], values: Sequence[Number]) -> Number:
+    total = values[-1] * weights[-1]
+    for weight, value in zip(weights[-2::-1], values[-2::-1], strict=True):
+        total = value.fma(weight, total)
+    return total
 
 
-def to_lightness(image: Array, space: str, srgb: bool) -> Array:
+def _rounded_up(value: Number) -> Number:
+    """The nearest whole number, halves up."""
+    return (value + 0.5).apply("floor")
+
+
+def _limited(value: Number, low: float, high: float) -> Number:
+    return value.apply("max", low).apply("min", high)
+
+
+def to_lightness(rgb: Sequence[Number], whole: bool, space: str, srgb: bool) -> list[Number]:
     """From red, green and blue: L* of 100, and the two others as they are; in bytes all of 255."""
-    whole = image.dtype == np.uint8
-    rgb = image[:, :, :3].astype(np.float64)
-    rgb = np.clip(rgb / 255 if whole else rgb, 0, 1)
-    light = _light(rgb) if srgb else rgb
+    light = [channel * (1 / 255) if whole else _limited(channel, 0, 1) for channel in rgb]
+    light = [_light(channel, whole) for channel in light] if srgb else light
     if space == "Lab":
-        weights = XYZ / _WHITE[:, None]
         if whole:  # light, and the shares of white, are kept in steps of an eighth of a grey level
-            light, weights = np.rint(light * _STEPS) / _STEPS, np.rint(weights * 4096) / 4096
-        shares = light @ weights.T
-        shares = np.rint(shares * _STEPS) / _STEPS if whole else shares
-        fx, fy, fz = (_root(shares[:, :, i]) for i in range(3))
-        lightness = _lightness(shares[:, :, 1])
-        found = np.stack([lightness, 500 * (fx - fy), 200 * (fy - fz)], 2)
+            steps = [(channel * _STEPS).apply("round") for channel in light]
+            weights = np.rint(XYZ / _WHITE[:, None] * (1 << _BITS))
+            sums = [_product(row, steps) for row in weights.tolist()]  # whole, and below 2^24
+            shares = [_rounded_up(total * (1 / (1 << _BITS))) * (1 / _STEPS) for total in sums]
+        else:
+            shares = [_product(row, light) for row in (XYZ / _WHITE[:, None]).tolist()]
+        x, y, z = (_root(share) for share in shares)
+        found = [116 * y - 16, 500 * (x - y), 200 * (y - z)]
     else:
-        x, y, z = (light @ row for row in XYZ)
-        lightness = _lightness(y)
-        total = np.maximum(x + 15 * y + 3 * z, np.finfo(np.float32).eps)
-        found = np.stack([lightness, 13 * lightness * (4 * x / total - _U), 13 * lightness * (9 * y / total - _V)], 2)
+        x, y, z = (_product(row, light) for row in XYZ.tolist())
+        lightness = 116 * _root(y) - 16
+        over = lightness * 13 / (x + 15 * y + 3 * z).apply("max", float(np.finfo(np.float32).eps))
+        found = [lightness, 4 * x * over - lightness * (13 * _U), 9 * y * over - lightness * (13 * _V)]
     if not whole:
-        return found.astype(np.float32)
-    scale, shift = _RANGES[space]
-    return to_dtype(found * scale + shift, image.dtype)
+        return found
+    return [n.fma(scale, shift) for n, scale, shift in zip(found, _SCALES[space], _SHIFTS[space], strict=True)]
 
 
-def from_lightness(image: Array, space: str, srgb: bool) -> Array:
+def from_lightness(numbers: Sequence[Number], whole: bool, space: str, srgb: bool) -> list[Number]:
     """To red, green and blue, the inverse of :func:`to_lightness`; what no screen shows is cut off."""
-    whole = image.dtype == np.uint8
-    values = image.astype(np.float64)
+    if whole and space == "Lab":
+        rgb = _light_of_bytes(numbers)
+        return [_byte(channel * (1 / _LEVELS), srgb) for channel in rgb]
     if whole:
-        scale, shift = (np.array(n) for n in _RANGES[space])
-        values = (values - shift) / scale
-    lightness, one, two = (values[:, :, i] for i in range(3))
-    y = _share(lightness)
+        ways = zip(numbers, _SCALES[space], _SHIFTS[space], strict=True)
+        numbers = [(n - shift) * (1 / scale) for n, scale, shift in ways]
+    lightness, one, two = numbers
+    middle = (lightness + 16) * (1 / 116)
+    y = _cube(middle)
     if space == "Lab":
-        fy = _root(y)
-        roots = np.stack([fy + one / 500, fy, fy - two / 200], 2)
-        xyz = np.where(roots <= _root(np.float64(_LINEAR)), (roots - 16 / 116) * (116 / _SLOPE), roots**3) * _WHITE
-        xyz[:, :, 1] = y
+        x = _cube(middle + one * (1 / 500)) * _WHITE[0]
+        xyz = [x, y, _cube(middle - two * (1 / 200)) * _WHITE[2]]
     else:
-        u, v = one + 13 * lightness * _U, two + 13 * lightness * _V  # 13 L* times the chromaticity
-        over = np.where(v < 0, -1, 1) / np.maximum(np.abs(v), 1)  # no colour has less, but in the dark
-        xyz = np.stack([y * 9 / 4 * u * over, y, y * ((39 * lightness - 0.75 * u) * over - 5)], 2)
-        xyz = np.clip(xyz, 0, 2) if whole else xyz  # bytes may say what is no colour at all
-    rgb = np.clip(xyz @ np.linalg.inv(XYZ).T, 0, 1)
-    rgb = _stored(rgb) if srgb else rgb
+        u, v = one + lightness * (13 * _U), two + lightness * (13 * _V)  # 13 L* times the chromaticity
+        over = 1 / v.apply("abs").apply("max", 1)  # no colour has less, but in the dark
+        over = where(v.apply("lt", 0), 0 - over, over)
+        xyz = [y * u * over * 2.25, y, y * ((39 * lightness - 0.75 * u) * over - 5)]
+        xyz = [_limited(n, 0, 2) for n in xyz] if whole else xyz  # bytes may say what is no colour at all
+    rgb = [_limited(_product(row, xyz), 0, 1) for row in np.linalg.inv(XYZ).tolist()]
     if not whole:
-        return rgb.astype(np.float32)
-    return to_dtype(rgb * 255 if srgb else np.floor(rgb * 255), image.dtype)  # as OpenCV, which cuts light off
+        return [_stored(channel) for channel in rgb] if srgb else rgb
+    return [_byte(_rounded_up(n * _LEVELS).apply("min", _LEVELS - 1) * (1 / _LEVELS), srgb) for n in rgb]
+
+
+def _byte(light: Number, srgb: bool) -> Number:
+    """Of one of 4096 levels."""
+    return _stored(light) * 255 if srgb else (light * 255).apply("floor")  # as OpenCV, which cuts light off
+
+
+def _light_of_bytes(numbers: Sequence[Number]) -> list[Number]:
+    """Red, green and blue in 4096 levels of light, of L*a*b* in bytes: in whole numbers of 14 bits, rounded where
+    OpenCV rounds, as a level is nearly a grey level where it is dark."""
+    one, i32 = 1 << _FINE, DType.I32
+    middle = (numbers[0].fma(100 / 255, 16) * (one / 116)).apply("round").cast(i32)
+    a, b = (n.cast(i32) for n in numbers[1:])
+    across = ((a * (5 * 53687) + (1 << 7)) >> 13) - 128 * one // 500
+    behind = ((b * 41943 + (1 << 4)) >> 9) - (128 * one // 200 - 1)
+    dark, offset = round(_DARK * one), one * 16 * 108 // (116 * 841)
+
+    def cube(root: Number) -> Number:
+        line = (root.cast(DType.F32) * (108 / 841)).apply("trunc").cast(i32) - offset
+        return where(root.apply("le", dark), line, (((root * root) >> _FINE) * root) >> _FINE)
+
+    xyz = [cube(middle + across), cube(middle), cube(middle - behind)]
+    weights = np.rint(np.linalg.inv(XYZ) * _WHITE * (1 << _BITS)).astype(int).tolist()
+    sums = [sum((n * w for n, w in zip(xyz[1:], row[1:], strict=True)), xyz[0] * row[0]) for row in weights]
+    levels = [(total + (1 << (_FINE - 1))) >> _FINE for total in sums]
+    return [level.apply("max", 0).apply("min", _LEVELS - 1).cast(DType.F32) for level in levels]
 
 
 __all__ = ["XYZ", "from_lightness", "to_lightness"]

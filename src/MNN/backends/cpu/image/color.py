@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from MNN.backends.base.kernel import KernelSpec
-from MNN.backends.cpu.image.numbers import rounded, widened
+from MNN.backends.cpu.image.numbers import limited, rounded, widened
 from MNN.backends.cpu.lang.element import storage_type
 from MNN.backends.cpu.lang.module import F32, Builder, Kernel, Value
 from MNN.backends.cpu.lang.nest import minimum
+from MNN.backends.cpu.math.scalar_code import emit_body
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body
 
 _LANES = 16
 """Pixels at a time."""
@@ -29,8 +31,8 @@ class Conversion(enum.Enum):
     """Sums of channels times weights, and an offset; rounded to the nearest, halves to the even one."""
     FLOORED = "floored"
     """The same, rounded down."""
-    HSV = "hsv"
-    """Hue, saturation and value (Smith, 1978) of red, green and blue."""
+    COMPUTED = "computed"
+    """What a scalar program makes of them, in f32 or in i32."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class ColorSpec(KernelSpec):
     """Pixels of type ``dtype`` (u8, or f32 from 0 to 1), ``order[c]`` of whose channels is what the conversion calls
     channel c. With ``TAKEN``, the result has the channels ``order``; ``NEW`` among them is an opaque alpha.
 
-    ``hues``, of u8: how many there are in a circle, which f32 have in degrees.
+    ``body``, with ``COMPUTED``: from the channels, all of them f32 or i32, to those of the result, rounded where they
+    are f32 and bytes are wanted.
 
     Slots: ``src``, ``out``, ``pixels``, ``band`` (pixels of a block), ``weights`` (f32; for each channel of the result
     the weight of each in ``order``, then an offset).
@@ -51,7 +54,7 @@ class ColorSpec(KernelSpec):
     outputs: int
     order: tuple[int, ...]
     how: Conversion
-    hues: int = 0
+    body: Body | None = None
 
     def slots(self) -> tuple[str, ...]:
         return ("src", "out", "pixels", "band", "weights")
@@ -86,12 +89,14 @@ class ColorSpec(KernelSpec):
             else:
                 b.store(b.shuffle(x, opaque, places), out)
             return
+        kind = self.body.args[0] if self.body is not None else DType.F32
         channels = []
         for c in self.order:
             own = b.shuffle(x, None, range(c, lanes * self.inputs, self.inputs)) if x.type.lanes > 1 else x
-            channels.append(widened(b, own, self.dtype, DType.F32))
-        found = _hsv(b, channels, self.hues) if self.how is Conversion.HSV else self._weighted(k, channels)
-        put_pixels(b, [rounded(b, v, self.dtype) for v in found], out)
+            channels.append(widened(b, own, self.dtype, kind))
+        found = emit_body(b, self.body, channels, lanes) if self.body is not None else self._weighted(k, channels)
+        finish = rounded if kind is DType.F32 else lambda b, v, to: limited(b, v, DType.I32, to)
+        put_pixels(b, [finish(b, v, self.dtype) for v in found], out)
 
     def _weighted(self, k: Kernel, channels: list[Value]) -> list[Value]:
         b, lanes = k.b, channels[0].type.lanes
@@ -107,35 +112,6 @@ class ColorSpec(KernelSpec):
                 total = b.fma(channel, number(c * each + i), total)
             found.append(b.intrinsic("floor", total) if self.how is Conversion.FLOORED else total)
         return found
-
-
-def _hsv(b: Builder, channels: list[Value], hues: int) -> list[Value]:
-    red, green, blue = channels
-    t = red.type
-
-    def larger(x: Value, y: Value) -> Value:
-        return b.select(b.fcmp("ogt", x, y), x, y)
-
-    def smaller(x: Value, y: Value) -> Value:
-        return b.select(b.fcmp("olt", x, y), x, y)
-
-    value = larger(larger(red, green), blue)
-    spread = b.sub(value, smaller(smaller(red, green), blue))
-    gray = b.fcmp("oeq", spread, 0.0)
-    safe = b.select(gray, 1.0, spread)
-    of_green = b.add(b.fdiv(b.sub(blue, red), safe), 2.0)
-    of_blue = b.add(b.fdiv(b.sub(red, green), safe), 4.0)
-    hue = b.select(b.fcmp("oeq", value, green), of_green, of_blue)
-    hue = b.select(b.fcmp("oeq", value, red), b.fdiv(b.sub(green, blue), safe), hue)
-    hue = b.select(gray, 0.0, hue)
-    hue = b.select(b.fcmp("olt", hue, 0.0), b.add(hue, 6.0), hue)
-    none = b.fcmp("oeq", value, 0.0)
-    saturation = b.select(none, 0.0, b.fdiv(spread, b.select(none, 1.0, value)))
-    if not hues:
-        return [b.mul(hue, 60.0), saturation, value]
-    steps = b.intrinsic("rint", b.mul(hue, b.const(t, hues / 6)))
-    steps = b.select(b.fcmp("oge", steps, float(hues)), b.sub(steps, float(hues)), steps)
-    return [steps, b.mul(saturation, 255.0), value]
 
 
 def put_pixels(b: Builder, channels: list[Value], out: Value) -> None:
