@@ -49,7 +49,19 @@ def _calls(random: np.random.Generator, im: Any) -> dict[str, Any]:
     x, y = random.normal(size=size[0]), random.normal(size=size[1])
     kind = int(random.integers(5))  # THRESH_*
     other = im[::-1].copy()
+    near = tuple(float(n) for n in random.random(2) * im.shape[1::-1])
+    one = im.reshape(*im.shape[:2], -1)[:, :, 0].astype(np.uint8)
+    again = tuple(2 * n + int(random.integers(-1, 2)) for n in im.shape[1::-1])
+    half = tuple(max(n // 2, 1) for n in im.shape[1::-1])
+    pyramids = {}
+    if im.size < 1 << 13:  # numpy's are slow
+        pyramids = {"pyrDown": lambda: mcv.pyrDown(im, None, b), "pyrDown size": lambda: mcv.pyrDown(im, half),
+                    "pyrUp": lambda: mcv.pyrUp(im, again)}  # fmt: skip
     return {
+        **pyramids,
+        "sqrBoxFilter": lambda: mcv.sqrBoxFilter(im, 5, size, bool(delta), b),
+        "getRectSubPix": lambda: mcv.getRectSubPix(im, size, near),
+        "adaptiveThreshold": lambda: mcv.adaptiveThreshold(one, 200, kind % 2, kind // 4, 2 * size[0] + 1, delta - 2),
         "threshold": lambda: mcv.threshold(im, 77.5, 200, kind),
         "threshold beyond": lambda: mcv.threshold(im, 1e6 * (-1) ** kind, 200, kind),
         "addWeighted": lambda: mcv.addWeighted(im, 0.3, other, -0.9, delta),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -196,15 +197,7 @@ def threshold(src: ArrayLike, thresh: float, maxval: float, type: int) -> Var:
         thresh = float(np.floor(thresh))
     if type & THRESH_MASK not in _CHOICES:
         raise MNNError(f"type is {type}; it must be one of THRESH_*")
-    kind = type & THRESH_MASK
-    found = kernels.looked_up(image, _table(thresh, maxval, kind)) if image.dtype == np.uint8 else None
-    return _wrap(_compared(image, thresh, maxval, kind) if found is None else found)
-
-
-@functools.lru_cache(maxsize=64)
-def _table(thresh: float, maxval: float, kind: int) -> Array:
-    """What a threshold makes of every byte."""
-    return _compared(np.arange(256, dtype=np.uint8), thresh, maxval, kind)
+    return _wrap(_compared(image, thresh, maxval, type & THRESH_MASK))
 
 
 _CHOICES = {
@@ -218,11 +211,20 @@ _CHOICES = {
 
 
 def _compared(image: Array, thresh: float, maxval: float, kind: int) -> Array:
-    top, level = (to_dtype(np.asarray(float(n)), image.dtype) for n in (maxval, thresh))
-    values = {"image": image, "top": top, "level": level, "zero": np.zeros((), image.dtype)}
+    values = _levels(thresh, maxval, image.dtype)
     high, low = (values[name] for name in _CHOICES[kind])
     found = kernels.selected(image, thresh, high, low)
-    return np.where(image > thresh, high, low) if found is None else found
+    if found is not None:
+        return found
+    high, low = (image if value is None else image.dtype.type(value) for value in (high, low))
+    return np.where(image > thresh, high, low)
+
+
+@functools.lru_cache(maxsize=64)
+def _levels(thresh: float, maxval: float, kind: np.dtype[Any]) -> dict[str, Any]:
+    """What pictures of a type become; None for what they are."""
+    top, level = (to_dtype(np.asarray(float(n)), kind).item() for n in (maxval, thresh))
+    return {"image": None, "top": top, "level": level, "zero": 0}
 
 
 def _otsu(histogram: Array) -> float:

@@ -14,6 +14,9 @@ from MNN.cv.kernels.framing import framed
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.var import Var
 
+EDGE = -101
+"""The edge goes on: a border of functions that have no choice of it, none that a caller may ask for."""
+
 
 def inside(places: Array, length: int, border: int) -> Array:
     """Positions brought into ``0 <= p < length`` by reflection; with ``BORDER_CONSTANT``, -1 where outside."""
@@ -27,6 +30,8 @@ def inside(places: Array, length: int, border: int) -> Array:
     if border == BORDER_REFLECT:  # cba|abcd|dcb
         folded = places % (2 * length)
         return np.where(folded < length, folded, 2 * length - 1 - folded)
+    if border == EDGE:
+        return np.clip(places, 0, length - 1)
     raise MNNError(f"the border {border} is unknown; use BORDER_CONSTANT, BORDER_REFLECT or BORDER_REFLECT_101")
 
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from MNN.cv._array import Array, _wrap, as_image, size, to_dtype
+from MNN.cv._array import Array, _wrap, as_image, as_planes, size, to_dtype
 from MNN.cv._border import pad
 from MNN.cv._constants import BORDER_DEFAULT, BORDER_REFLECT_101
 from MNN.cv._filter import correlate, depth, separable
+from MNN.cv.kernels import pyramids as kernels
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.var import Var
 
@@ -115,6 +116,8 @@ def pyrDown(  # noqa: N802
     new_width, new_height = _wanted(dstsize, (width + 1) // 2, (height + 1) // 2)
     if abs(new_width * 2 - width) > 2 or abs(new_height * 2 - height) > 2:
         raise ShapeError(f"pyrDown(): {(new_width, new_height)} is not half of {(width, height)}")
+    if (found := kernels.pyramid(as_planes(src), (new_width, new_height), False, borderType)) is not None:
+        return _wrap(found.reshape(new_height, new_width, *image.shape[2:]))
     right, bottom = (max(2 * n + 1 - have, 0) for n, have in ((new_width, width), (new_height, height)))
     wide = pad(image, 2, bottom, 2, right, borderType).astype(np.float64 if image.dtype.itemsize > 2 else np.float32)
     rows = sum(w * wide[i : i + 2 * new_height - 1 : 2] for i, w in enumerate(_BINOMIAL.tolist()))
@@ -133,6 +136,8 @@ def pyrUp(  # noqa: N802
         raise ShapeError(f"pyrUp(): {(new_width, new_height)} is not twice {(width, height)}")
     if borderType != BORDER_REFLECT_101:
         raise MNNError("pyrUp() knows BORDER_DEFAULT alone")
+    if (found := kernels.pyramid(as_planes(src), (new_width, new_height), True, borderType)) is not None:
+        return _wrap(found.reshape(new_height, new_width, *image.shape[2:]))
     wide = image.astype(np.float64 if image.dtype.itemsize > 2 else np.float32)
     total = _doubled(_doubled(wide, 0, new_height), 1, new_width)
     return _wrap(_shifted(total, image.dtype, 6))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.cv._array import Array, _wrap, as_array, as_image, as_planes, size, to_dtype
-from MNN.cv._border import pad
+from MNN.cv._border import EDGE, pad
 from MNN.cv._constants import (
     ADAPTIVE_THRESH_GAUSSIAN_C,
     ADAPTIVE_THRESH_MEAN_C,
@@ -17,9 +17,14 @@ from MNN.cv._constants import (
     THRESH_BINARY,
     THRESH_BINARY_INV,
 )
-from MNN.cv._filter import depth, gaussian, separable, weighted
+from MNN.cv._filter import depth, gaussian, separable
+from MNN.cv.kernels import arithmetic
+from MNN.cv.kernels import filters as kernels
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.var import Var
+
+_EXACT = (1 << 24) // 255**2
+"""So many squares of bytes have a sum that is an f32."""
 
 
 def bilateralFilter(  # noqa: N802
@@ -62,6 +67,11 @@ def sqrBoxFilter(  # noqa: N802
         x, y = x / width, y / height
     wide = np.float64 if image.dtype.kind == "f" else np.float32
     kind = np.dtype(wide) if ddepth == -1 else depth(ddepth, image)
+    if width * height <= _EXACT:
+        scale = 1 / (width * height) if normalize else 1.0
+        found = kernels.separable(image, np.ones(width), np.ones(height), kind, 0, borderType, scale, squared=True)
+        if found is not None:
+            return _wrap(found)
     return _wrap(separable(image.astype(np.float64) ** 2, x, y, kind, 0, borderType))
 
 
@@ -89,20 +99,22 @@ def adaptiveThreshold(  # noqa: N802
         raise MNNError(f"blockSize must be odd and above 1; it is {blockSize}")
     if thresholdType not in (THRESH_BINARY, THRESH_BINARY_INV):
         raise MNNError(f"thresholdType is {thresholdType}; it must be THRESH_BINARY or THRESH_BINARY_INV")
+    scale = 1.0
     if adaptiveMethod == ADAPTIVE_THRESH_MEAN_C:
-        weights = np.full(blockSize, 1.0 / blockSize)
+        weights, scale = np.ones(blockSize), 1.0 / blockSize**2
     elif adaptiveMethod == ADAPTIVE_THRESH_GAUSSIAN_C:
         weights = gaussian(blockSize, 0)
     else:
         raise MNNError(f"adaptiveMethod is {adaptiveMethod}; it must be one of ADAPTIVE_THRESH_*")
-    reach = blockSize // 2
-    wide = np.pad(image, [(reach, reach)] * 2 + [(0, 0)] * (image.ndim - 2), "edge").astype(np.float32)
-    mean = to_dtype(weighted(wide, weights, weights, image.shape), np.dtype(np.uint8))
+    mean = separable(image, weights, weights, np.dtype(np.uint8), 0, EDGE, scale)
     inverse = thresholdType == THRESH_BINARY_INV
     offset = math.floor(C) if inverse else math.ceil(C)
-    above = image.astype(np.int32) - mean > -offset
-    top = to_dtype(np.asarray(float(maxValue)), np.dtype(np.uint8))
-    return _wrap(np.where(above != inverse, top, np.uint8(0)))
+    top = int(to_dtype(np.asarray(float(maxValue)), np.dtype(np.uint8)))
+    high, low = (0, top) if inverse else (top, 0)
+    found = arithmetic.compared(image, mean, -offset, high, low)
+    if found is None:
+        found = np.where(image.astype(np.int32) - mean > -offset, np.uint8(high), np.uint8(low))
+    return _wrap(found)
 
 
 def getGaborKernel(  # noqa: N802

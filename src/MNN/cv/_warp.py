@@ -21,6 +21,7 @@ from MNN.cv._constants import (
 )
 from MNN.cv._resample import finish
 from MNN.cv.kernels import warping as kernels
+from MNN.cv.kernels.filters import between
 from MNN.cv.kernels.taps import cubic
 from MNN.cv.preprocess.matrix import CVMatrix
 from MNN.errors import MNNError, ShapeError
@@ -121,10 +122,14 @@ def getRectSubPix(image: ArrayLike, patchSize: Sequence[int], center: Sequence[f
     picture = as_image(image, "image")
     width, height = size(patchSize, "patchSize")
     x, y = pair(center, "center")
-    columns = np.clip(np.arange(width) + x - (width - 1) / 2, 0, picture.shape[1] - 1)
-    rows = np.clip(np.arange(height) + y - (height - 1) / 2, 0, picture.shape[0] - 1)
-    u, v = np.meshgrid(columns, rows)
-    found = sample(as_planes(picture), u, v, INTER_LINEAR, BORDER_REFLECT_101, 0)
+    x, y, planes = x - (width - 1) / 2, y - (height - 1) / 2, as_planes(picture)
+    left, top = math.floor(x), math.floor(y)
+    found = between(planes, top, left, (width, height), y - top, x - left)
+    if found is None:
+        columns = np.clip(np.arange(width) + x, 0, picture.shape[1] - 1)
+        rows = np.clip(np.arange(height) + y, 0, picture.shape[0] - 1)
+        u, v = np.meshgrid(columns, rows)
+        found = sample(planes, u, v, INTER_LINEAR, BORDER_REFLECT_101, 0)
     return _wrap(found if picture.ndim == 3 else found[:, :, 0])
 
 

@@ -35,7 +35,9 @@ def leaf(array: np.ndarray, layout: data_format = NCHW, op: str = "Const") -> Va
 
 def picture(array: np.ndarray) -> Var:
     """A Var of an image or of what belongs to one, channels last."""
-    return leaf(array.astype(storable(DType.of(array)).numpy, copy=False), NHWC)
+    kind = DType.of(array)
+    stored = storable(kind)
+    return few.constant(array if stored is kind else array.astype(stored.numpy), stored, NHWC)
 
 
 def to_var(value: object, like: Var | None = None) -> Var:

@@ -37,36 +37,63 @@ def _look_up(size: int, _threads: int) -> Call:
     return Call(LookupSpec.of(1), {"extent0": size, "chunk": chunk}, ("table", "in0", "out0"), -(-size // chunk), None)
 
 
-def selected(image: Array, level: float, above: Array, other: Array) -> Array | None:
-    """``above`` where an f32 picture is above ``level``, else ``other``: each a number, or the picture itself. None
-    where numpy is to do it."""
-    if image.dtype != np.float32 or not worthwhile(image.size):
+def selected(image: Array, level: float, above: float | None, other: float | None) -> Array | None:
+    """``above`` where a picture of u8 or f32 is above ``level`` (of bytes, a whole number), else ``other``: each a
+    number of its type, or None for the picture itself. None where numpy is to do it."""
+    if image.dtype not in _SELECTED or not worthwhile(image.size):
         return None
-    picks = (above is image, other is image)
-    numbers = np.array([level, 0 if picks[0] else above, 0 if picks[1] else other], np.float32)
-    return _mapped(_selected(*picks), [image], numbers, image.dtype)
+    return _mapped(*_selection(image.dtype, level, above, other), [image], image.dtype)
+
+
+_SELECTED = (np.dtype(np.uint8), np.dtype(np.float32))
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _selection(kind: np.dtype[Any], level: float, above: float | None, other: float | None) -> tuple[Body, Array]:
+    if kind == np.uint8 and level < 0:  # which no byte is
+        level, other = 255.0, above
+    level = min(level, 255.0) if kind == np.uint8 else level
+    numbers = np.array([level, above or 0, other or 0], kind)
+    return _selected(TYPES[kind], above is None, other is None), numbers
+
+
+def compared(image: Array, mean: Array, level: int, high: int, low: int) -> Array | None:
+    """Of two pictures of bytes: ``high`` where they differ by more than ``level``, else ``low``. None where numpy is to
+    do it."""
+    if image.dtype != np.uint8 or mean.dtype != np.uint8 or not worthwhile(image.size):
+        return None
+    numbers = np.array([min(max(level, -256), 256), high, low], np.int16)
+    return _mapped(_compared(), numbers, [image, mean], image.dtype)
 
 
 def weighted(a: Array, alpha: float, b: Array, beta: float, gamma: float) -> Array | None:
     """``a * alpha + b * beta + gamma`` in a's type; None where numpy is to do it."""
     if a.dtype not in TYPES or b.dtype not in TYPES or not worthwhile(a.size):
         return None
-    return _mapped(_weighted(a.dtype, b.dtype), [a, b], np.array([alpha, beta, gamma], np.float32), a.dtype)
+    return _mapped(_weighted(a.dtype, b.dtype), np.array([alpha, beta, gamma], np.float32), [a, b], a.dtype)
 
 
 def scaled(image: Array, low: float, scale: float, shift: float, kind: np.dtype[Any]) -> Array | None:
     """``(image - low) * scale + shift`` in the type ``kind``; None where numpy is to do it."""
     if image.dtype not in TYPES or kind not in TYPES or not worthwhile(image.size):
         return None
-    return _mapped(_scaled(image.dtype, kind), [image], np.array([low, scale, shift], np.float32), kind)
+    return _mapped(_scaled(image.dtype, kind), np.array([low, scale, shift], np.float32), [image], kind)
 
 
 @functools.cache
-def _selected(above: bool, other: bool) -> Body:
+def _selected(kind: DType, above: bool, other: bool) -> Body:
     """``above`` and ``other``: whether these are the picture."""
     b = BodyBuilder()
-    x, level, high, low = (b.arg(DType.F32) for _ in range(4))
+    x, level, high, low = (b.arg(kind) for _ in range(4))
     return b.build(b("select", b("gt", x, level), x if above else high, x if other else low))
+
+
+@functools.cache
+def _compared() -> Body:
+    b = BodyBuilder()
+    x, y = (b.cast(b.arg(DType.U8), DType.I16) for _ in range(2))
+    level, high, low = (b.arg(DType.I16) for _ in range(3))
+    return b.build(b.cast(b("select", b("gt", b("sub", x, y), level), high, low), DType.U8))
 
 
 @functools.cache
@@ -87,11 +114,12 @@ def _in_f32(pictures: Sequence[np.dtype[Any]], kind: np.dtype[Any], compute: Cal
     return b.build(found if kind == np.float32 else b.cast(b("round", found), TYPES[kind]))
 
 
-def _mapped(body: Body, pictures: Sequence[Array], numbers: Array, kind: np.dtype[Any]) -> Array:
+def _mapped(body: Body, numbers: Array, pictures: Sequence[Array], kind: np.dtype[Any]) -> Array:
     pictures = [np.ascontiguousarray(picture) for picture in pictures]
     out = np.empty(pictures[0].shape, kind)
-    places = [address(numbers) + i * numbers.itemsize for i in range(len(numbers))]
-    _call(body, len(pictures), len(numbers), out.size, getNumThreads())(*map(address, pictures), *places, address(out))
+    first, step, count = address(numbers), numbers.itemsize, len(numbers)
+    call = _call(body, len(pictures), count, out.size, getNumThreads())
+    call(*map(address, pictures), *range(first, first + count * step, step), address(out))
     return out
 
 

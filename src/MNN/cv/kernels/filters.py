@@ -22,27 +22,26 @@ _FRACTION = 8
 
 def separable(
     image: Array, x: Array, y: Array, kind: np.dtype[Any], delta: float, border: int, scale: float = 1.0,
-    up: bool = False,
+    up: bool = False, squared: bool = False,
 ) -> Array | None:  # fmt: skip
-    """Rows filtered by ``x``, columns by ``y``, times ``scale`` plus ``delta``, with ``up`` halves rounded up; None
-    where numpy is to do it."""
+    """Rows of pixels (or of their squares) filtered by ``x``, columns by ``y``, times ``scale`` plus ``delta``, with
+    ``up`` halves rounded up; None where numpy is to do it."""
     if image.dtype not in TYPES or kind not in TYPES or not worthwhile(image.size):
         return None
     weights = tuple(x.tolist()), tuple(y.tolist())
-    return _run(
-        image, kind, _separable(image.shape, image.dtype, *weights, kind, delta, border, scale, up, getNumThreads())
-    )
+    rest = kind, delta, border, scale, up, squared, getNumThreads()
+    return _run(image, kind, _separable(image.shape, image.dtype, *weights, *rest))
 
 
 @functools.lru_cache(maxsize=KEPT)
 def _separable(
     shape: tuple[int, ...], dtype: np.dtype[Any], x: tuple[float, ...], y: tuple[float, ...], kind: np.dtype[Any],
-    delta: float, border: int, scale: float, up: bool, _threads: int,
+    delta: float, border: int, scale: float, up: bool, squared: bool, _threads: int,
 ) -> Call:  # fmt: skip
     source, result = TYPES[dtype], TYPES[kind]
     middle = total = DType.F32
     shift = 0
-    whole = _whole(source, x, y)
+    whole = None if squared else _whole(source, x, y)
     if whole is not None:
         x, y, shift, middle, total = whole
     shifted = whole is not None and scale == 1.0 and result is not DType.F32 and delta == 0 and (up or not shift)
@@ -54,7 +53,8 @@ def _separable(
     if divided is not None:
         finish |= divided
     along = x != (1.0,)
-    spec = FilterSpec.of(source, middle, total, result, along, reduction, shifted or bool(divided), bool(divided))
+    shifted = shifted or bool(divided)
+    spec = FilterSpec.of(source, middle, total, result, along, reduction, shifted, bool(divided), squared)
     taps = [(i, 0, weight) for i, weight in enumerate(y) if weight]
     size = len(y), len(x)
     return _call(spec, shape, size, _middle(size), taps, x, border, 0.0, finish)
@@ -78,6 +78,55 @@ def _dense(
     taps = [(*divmod(i, size[1]), weight) for i, weight in enumerate(weights) if weight]
     finish = {"half": 0, "shift": 0, "scale": bits(1.0), "delta": bits(delta)}
     return _call(spec, shape, size, _middle(size), taps, (1.0,), border, 0.0, finish)
+
+
+def between(image: Array, top: int, left: int, size: tuple[int, int], down: float, across: float) -> Array | None:
+    """A picture of ``size`` (width, height) whose pixels lie between four of the picture's, whose edge goes on: from
+    row ``top`` and column ``left`` on, shifted by parts of a pixel ``down`` and ``across``. None where numpy is to do
+    it, as where columns are outside."""
+    width, height = size
+    if image.dtype not in (np.uint8, np.float32) or not worthwhile(width * height * image.shape[2]):
+        return None
+    if left < 0 or left + width > image.shape[1]:
+        return None
+    image = np.ascontiguousarray(image)
+    within = top >= 0 and top + height < image.shape[0]
+    rows = _going_on(0, height + 1, height + 1) if within else _going_on(top, height + 1, image.shape[0])
+    behind = _going_on(width if left + width < image.shape[1] else width - 1, 1, width + 1, image.shape[2])
+    weights = np.array([(1 - down) * (1 - across), (1 - down) * across, down * (1 - across), down * across], np.float32)
+    out = np.empty((height, width, image.shape[2]), image.dtype)
+    begin = ((top * image.shape[1] if within else 0) + left) * image.shape[2] * image.itemsize
+    call = _between(image.shape, image.dtype, size, getNumThreads())
+    call(address(image) + begin, address(rows), address(behind), address(weights), address(out))
+    return out
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _going_on(first: int, count: int, length: int, each: int = 1) -> Array:
+    """The places of ``count`` rows or pixels from ``first`` on, of ``each`` numbers, the edges of a length going on."""
+    places = np.clip(np.arange(first, first + count), 0, length - 1)
+    return (places[:, None] * each + np.arange(each)).astype(np.int32).ravel()
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _between(shape: tuple[int, int, int], dtype: np.dtype[Any], size: tuple[int, int], _threads: int) -> Call:
+    (width, height), channels, kind = size, shape[2], TYPES[dtype]
+    spec = FilterSpec.of(kind, DType.F32, DType.F32, kind, False, Reduction.WEIGHTED, False)
+    elements = width * channels
+    band = bands(height, height * elements)
+    tables: dict[str, Array] = {
+        "first": np.arange(height, dtype=np.int32),
+        "tap_rows": np.array([0, 0, 1, 1], np.int64),
+        "offsets": np.array([0, channels, 0, channels], np.int64),
+        "blank": np.zeros(channels, dtype),
+    }
+    args = {
+        "src_row": shape[1] * channels, "before": 0, "behind": channels, "elements": elements, "out_row": elements,
+        "height": height, "band": band, "taps": 4, "half": 0, "shift": 0, "scale": bits(1.0),
+        "delta": bits(0.0), **{name: address(table) for name, table in tables.items()},
+        **spec.places(target(), elements, channels, 4, 2),
+    }  # fmt: skip
+    return Call(spec, args, ("src", "rows", "edges", "weights", "out"), -(-height // band), tables)
 
 
 def extreme(

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.image.resize import PickSpec, ResizeSpec
 from MNN.cv._constants import INTER_NEAREST, INTER_NEAREST_EXACT
 from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, getNumThreads, target, worthwhile
-from MNN.cv.kernels.taps import taps
+from MNN.cv.kernels.taps import Taps, taps
 from MNN.ir.dtype import DType
 
-_UNROLLED = (2, 4)
+_UNROLLED = (2, 3, 4, 5)
 """Numbers of taps that kernels are made for."""
 _CHANNELS = 4
 _NEAR = 3
@@ -42,32 +41,40 @@ def _resize(
     shrinks = factors[0] <= 1 and factors[1] <= 1
     rows = taps(source_height, height, factors[1], interpolation, shrinks)
     columns = taps(source_width, width, factors[0], interpolation, shrinks)
+    if interpolation not in (INTER_NEAREST, INTER_NEAREST_EXACT):
+        return resampling(shape, dtype, size, rows, columns)
+    pixel = channels * dtype.itemsize
+    tables = {"y_places": rows.first.astype(np.int32), "x_places": (columns.first * pixel).astype(np.int32)}
     band = bands(height, height * width * channels)
-    args = {"width": width, "height": height, "band": band}
-    tables: dict[str, Array]
-    spec: KernelSpec
-    if interpolation in (INTER_NEAREST, INTER_NEAREST_EXACT):
-        pixel = channels * dtype.itemsize
-        spec = PickSpec.of(pixel)
-        tables = {"y_places": rows.first.astype(np.int32), "x_places": (columns.first * pixel).astype(np.int32)}
-        args |= {"src_row": source_width * pixel, "out_row": width * pixel}
-    else:
-        count = columns.weights.shape[1]
-        vectors = _vectors(columns.first, target().lanes(DType.F32)) if channels == 1 else 0
-        spec = ResizeSpec.of(TYPES[dtype], TYPES[dtype], channels, count if count in _UNROLLED else 0, vectors)
-        before = max(-int(columns.first.min()), 0)
-        behind = max(int(columns.first.max()) + count - source_width, 0)
-        tables = {
-            "y_places": rows.places(source_height).astype(np.int32),
-            "y_weights": np.ascontiguousarray(rows.weights),
-            "x_places": ((columns.first + before) * channels).astype(np.int32),
-            "x_weights": np.ascontiguousarray(columns.weights.T),
-        }
-        args |= {
-            "src_row": source_width * channels, "src_width": source_width, "out_row": width * channels,
-            "y_taps": rows.weights.shape[1], "x_taps": count, "before": before, "behind": behind,
-            **spec.places(target(), source_width, width, before + behind),
-        }  # fmt: skip
+    args = {"width": width, "height": height, "band": band, "src_row": source_width * pixel, "out_row": width * pixel}
+    args |= {name: address(table) for name, table in tables.items()}
+    return Call(PickSpec.of(pixel), args, ("src", "out"), -(-height // band), tables)
+
+
+def resampling(
+    shape: tuple[int, int, int], dtype: np.dtype[Any], size: tuple[int, int], rows: Taps, columns: Taps
+) -> Call:
+    """Sums of rows, then of columns, of a picture of the type and of ``shape`` (h, w, channels), at the size (width,
+    height). The call takes the addresses of the picture and of the result."""
+    source_height, source_width, channels = shape
+    width, height = size
+    band = bands(height, height * width * channels)
+    count = columns.weights.shape[1]
+    vectors = _vectors(columns.first, target().lanes(DType.F32)) if channels == 1 else 0
+    spec = ResizeSpec.of(TYPES[dtype], TYPES[dtype], channels, count if count in _UNROLLED else 0, vectors)
+    before = max(-int(columns.first.min()), 0)
+    behind = max(int(columns.first.max()) + count - source_width, 0)
+    tables = {
+        "y_places": rows.places(source_height).astype(np.int32),
+        "y_weights": np.ascontiguousarray(rows.weights),
+        "x_places": ((columns.first + before) * channels).astype(np.int32),
+        "x_weights": np.ascontiguousarray(columns.weights.T),
+    }
+    args = {
+        "src_row": source_width * channels, "src_width": source_width, "out_row": width * channels, "width": width,
+        "height": height, "band": band, "y_taps": rows.weights.shape[1], "x_taps": count, "before": before,
+        "behind": behind, **spec.places(target(), source_width, width, before + behind),
+    }  # fmt: skip
     args |= {name: address(table) for name, table in tables.items()}
     return Call(spec, args, ("src", "out"), -(-height // band), tables)
 

@@ -18,6 +18,7 @@ SPECS = [
     FilterSpec(U8, U16, U16, F32, True, Reduction.SUM, False),
     FilterSpec(U8, U16, U16, U8, True, Reduction.SUM, True, True),
     FilterSpec(F32, F32, F32, F32, True, Reduction.WEIGHTED, False),
+    FilterSpec(U8, F32, F32, F32, True, Reduction.SUM, False, squared=True),
     FilterSpec(I16, F32, F32, U8, False, Reduction.WEIGHTED, False),
     FilterSpec(U16, U16, U16, U16, True, Reduction.MAX, False),
     FilterSpec(U8, U8, U8, U8, False, Reduction.MIN, False),
@@ -48,7 +49,7 @@ def test_filter(spec: FilterSpec, target: Target, checked: bool) -> None:
             line = blank if row < 0 else source[row]
             outside = [blank[-1 - at] if at < 0 else line[at] for at in edges.tolist()]
             wide.append([*outside[: left * channels], *line, *outside[left * channels :]])
-        seen = np.array(wide, np.float64)
+        seen = np.array(wide, np.float64) ** (2 if spec.squared else 1)
         kernel = (top + bottom + 1, left + right + 1)
         whole = spec.middle is not F32
         x, y = (random.integers(-2 * spec.middle.is_signed, 3, n).astype(np.float64) for n in kernel[::-1])

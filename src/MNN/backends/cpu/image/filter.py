@@ -45,7 +45,8 @@ class FilterSpec(KernelSpec):
     ``middle`` is the type of the ring, ``total`` the one that taps are summed up in (``middle``, or F32); F32, or whole
     numbers that hold every sum. ``shifted`` finishes a total, which is whole, as ``(total + half) >> shift``; without,
     it is ``total * scale + delta`` in f32. Both are rounded and limited to ``result``. ``factored``, of a total of u16
-    that is ``shifted``: what is shifted is the upper half of ``(total + half) * factor``.
+    that is ``shifted``: what is shifted is the upper half of ``(total + half) * factor``. ``squared``: the ring holds
+    squares.
 
     Slots: ``src``, ``src_row`` (elements from one row to the next), ``rows`` (i32: rows of the source, below 0 for the
     row ``blank`` of what lies outside), ``blank``, ``edges`` (i32: elements of a row that stand before, then behind it;
@@ -66,6 +67,7 @@ class FilterSpec(KernelSpec):
     reduction: Reduction
     shifted: bool
     factored: bool = False
+    squared: bool = False
 
     def slots(self) -> tuple[str, ...]:
         return (
@@ -166,12 +168,12 @@ class _Code:
         whole = b.and_(slot("elements"), -lanes)
         with b.loop(0, whole, lanes) as each:
             x = load(b, spec.source, b.gep(source, element, each.index), lanes)
-            b.store(widened(b, x, spec.source, spec.middle), b.gep(inside, middle, each.index))
+            b.store(self._taken(x), b.gep(inside, middle, each.index))
         rest = slot("elements") - whole
 
         def tail() -> None:
             x = load(b, spec.source, b.gep(source, element, whole), lanes, None, make_tail(b, rest, lanes))
-            b.store(widened(b, x, spec.source, spec.middle), b.gep(inside, middle, whole))
+            b.store(self._taken(x), b.gep(inside, middle, whole))
 
         if lanes > 1:
             b.if_(b.icmp("sgt", rest, 0), tail)
@@ -189,7 +191,12 @@ class _Code:
                         b.select(out, self.k.pointer("blank"), source), element, b.select(out, b.index_sub(-1, at), at)
                     ),
                 )
-                b.store(widened(b, x, spec.source, spec.middle), b.gep(place, middle, each.index))
+                b.store(self._taken(x), b.gep(place, middle, each.index))
+
+    def _taken(self, x: Value) -> Value:
+        """Pixels of the source as the ring has them."""
+        x = widened(self.b, x, self.spec.source, self.spec.middle)
+        return self.b.mul(x, x) if self.spec.squared else x
 
     # -- rows of the result -------------------------------------------------------------------------------------------
 
