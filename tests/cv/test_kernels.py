@@ -59,6 +59,10 @@ def _calls(random: np.random.Generator, im: Any) -> dict[str, Any]:
                     "pyrUp": lambda: mcv.pyrUp(im, again)}  # fmt: skip
     return {
         **pyramids,
+        **{f"flip {n}": lambda n=n: mcv.flip(im, n) for n in (-1, 0, 1)},
+        **{f"rotate {n}": lambda n=n: mcv.rotate(im, n) for n in range(3)},
+        "merge": lambda: mcv.merge([one, one[::-1], np.fliplr(one)][: 2 + kind % 2]),
+        "split": lambda: np.concatenate([np.asarray(part)[..., None] for part in mcv.split(im)], 2),
         "sqrBoxFilter": lambda: mcv.sqrBoxFilter(im, 5, size, bool(delta), b),
         "getRectSubPix": lambda: mcv.getRectSubPix(im, size, near),
         "adaptiveThreshold": lambda: mcv.adaptiveThreshold(one, 200, kind % 2, kind // 4, 2 * size[0] + 1, delta - 2),

@@ -29,6 +29,7 @@ from MNN.cv._constants import (
     THRESH_TRUNC,
 )
 from MNN.cv.kernels import arithmetic as kernels
+from MNN.cv.kernels import arranging
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.types import ElementType, dtype_of
 from MNN.expr.var import Var
@@ -39,6 +40,8 @@ def flip(src: ArrayLike, flipCode: int) -> Var:
     image = as_image(src)
     if flipCode == 0:
         return _wrap(image[::-1].copy())
+    if (found := arranging.mirrored(image, flipCode < 0)) is not None:
+        return _wrap(found)
     return _moved(image, lambda pixels: pixels[:, ::-1] if flipCode > 0 else pixels[::-1, ::-1])
 
 
@@ -47,7 +50,9 @@ def rotate(src: ArrayLike, rotateMode: int) -> Var:
     turns = {ROTATE_90_CLOCKWISE: 3, ROTATE_180: 2, ROTATE_90_COUNTERCLOCKWISE: 1}.get(rotateMode)
     if turns is None:
         raise MNNError(f"rotateMode is {rotateMode}; it must be one of ROTATE_*")
-    return _moved(as_image(src), lambda pixels: np.rot90(pixels, turns))
+    image = as_image(src)
+    found = arranging.mirrored(image, True) if turns == 2 else arranging.turned(image, turns == 3)
+    return _moved(image, lambda pixels: np.rot90(pixels, turns)) if found is None else _wrap(found)
 
 
 def _moved(image: Array, move: Callable[[Array], Array]) -> Var:
@@ -67,6 +72,8 @@ def split(m: ArrayLike) -> list[Var]:
     if array.ndim != 3:
         return [_wrap(np.array(array))]
     image = as_planes(m, "m")
+    if (found := arranging.parted(image)) is not None:
+        return [_wrap(channel) for channel in found]
     return [_wrap(image[:, :, i].copy()) for i in range(image.shape[2])]
 
 
@@ -75,7 +82,9 @@ def merge(mv: Sequence[ArrayLike]) -> Var:
     arrays = [as_array(part, "mv") for part in mv]
     if arrays and arrays[0].ndim not in (2, 3) and (arrays[0].ndim != 4 or len(arrays[0]) != 1):
         return _wrap(_stacked(arrays))
-    return _wrap(_join([as_planes(part, "mv") for part in mv], 2))
+    planes = [as_planes(part, "mv") for part in mv]
+    found = arranging.merged(planes) if planes else None
+    return _wrap(_join(planes, 2) if found is None else found)
 
 
 def hconcat(src: Sequence[ArrayLike]) -> Var:

@@ -1,0 +1,141 @@
+"""Pixels moved as they are: mirrored, turned, and from and to planes of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.cpu.image.color import put_pixels
+from MNN.backends.cpu.image.lines import move
+from MNN.backends.cpu.lang.module import I8, Builder, Kernel, Value, int_type
+from MNN.backends.cpu.lang.nest import minimum
+from MNN.backends.cpu.targets.base import Target
+
+_LANES = 16
+"""Pixels at a time."""
+_ROWS = 64
+"""Rows that are turned at a time, so that what their cache lines hold is taken before they leave the cache."""
+_NAMES = ("p0", "p1", "p2", "p3")
+MOST = len(_NAMES)
+"""Planes that kernels are for."""
+
+
+def _element(size: int) -> int:
+    """Bytes of the largest numbers that pixels of ``size`` bytes are made of."""
+    return next(n for n in (8, 4, 2, 1) if size % n == 0)
+
+
+@dataclass(frozen=True)
+class MirrorSpec(KernelSpec):
+    """``out[y, x] = src[y, width - 1 - x]`` for pixels of ``size`` bytes.
+
+    Slots: ``src``, ``src_row`` (bytes from one row to the next, below 0 from the last row on), ``out``, ``width``,
+    ``height``, ``band`` (rows of a block).
+    """
+
+    shaped: ClassVar[bool] = True
+
+    size: int
+
+    def slots(self) -> tuple[str, ...]:
+        return ("src", "src_row", "out", "width", "height", "band")
+
+    def emit(self, target: Target) -> str:
+        k = Kernel.of(self.slots(), target)
+        b, slot = k.b, k.slot
+        width, each = slot("width"), _element(self.size)
+        parts = self.size // each
+        places = [pixel * parts + i for pixel in reversed(range(_LANES)) for i in range(parts)]
+        whole = b.and_(width, -_LANES)
+        with b.loop(k.begin, k.end) as block:
+            start = block.index * slot("band")
+            with b.loop(start, minimum(k, slot("height"), start + slot("band"))) as row:
+                behind = b.gep(b.gep(k.pointer("src"), I8, row.index * slot("src_row")), I8, width * self.size)
+                out = b.gep(k.pointer("out"), I8, row.index * (width * self.size))
+                with b.loop(0, whole, _LANES) as many:
+                    at = b.gep(behind, I8, b.index_sub(0, many.index + _LANES) * self.size)
+                    x = b.load(int_type(8 * each, _LANES * parts), at, 1)
+                    b.store(b.shuffle(x, None, places), b.gep(out, I8, many.index * self.size), 1)
+                with b.loop(whole, width) as one:
+                    at = b.gep(behind, I8, b.index_sub(0, one.index + 1) * self.size)
+                    move(b, self.size, at, b.gep(out, I8, one.index * self.size))
+        return k.finish()
+
+
+@dataclass(frozen=True)
+class TurnSpec(KernelSpec):
+    """``out[x, y] = src[y, x]`` for pixels of ``size`` bytes.
+
+    Slots: ``src``, ``src_row``, ``out``, ``out_row`` (bytes from one row to the next, below 0 from the last row on),
+    ``width`` and ``height`` (of the source), ``band`` (columns of a block).
+    """
+
+    shaped: ClassVar[bool] = True
+
+    size: int
+
+    def slots(self) -> tuple[str, ...]:
+        return ("src", "src_row", "out", "out_row", "width", "height", "band")
+
+    def emit(self, target: Target) -> str:
+        k = Kernel.of(self.slots(), target)
+        b, slot, size = k.b, k.slot, self.size
+        with b.loop(k.begin, k.end) as block:
+            start = block.index * slot("band")
+            end = minimum(k, slot("width"), start + slot("band"))
+            with b.loop(0, slot("height"), _ROWS) as rows:
+                last = minimum(k, slot("height"), rows.index + _ROWS)
+                with b.loop(start, end) as column:
+                    source = b.gep(k.pointer("src"), I8, column.index * size)
+                    out = b.gep(k.pointer("out"), I8, column.index * slot("out_row"))
+                    with b.loop(rows.index, last) as row:
+                        at = b.gep(source, I8, row.index * slot("src_row"))
+                        move(b, size, at, b.gep(out, I8, row.index * size))
+        return k.finish()
+
+
+@dataclass(frozen=True)
+class PlanesSpec(KernelSpec):
+    """``pixels[i, c] = plane c[i]`` for 2 to 4 ``planes`` of numbers of ``size`` 1, 2, 4 or 8 bytes, or with ``split``
+    the other way.
+
+    Slots: ``pixels``, the planes ``p0``, ``p1`` ..., ``count``, ``band`` (pixels of a block).
+    """
+
+    shaped: ClassVar[bool] = True
+
+    size: int
+    planes: int
+    split: bool
+
+    def slots(self) -> tuple[str, ...]:
+        return ("pixels", *_NAMES[: self.planes], "count", "band")
+
+    def emit(self, target: Target) -> str:
+        k = Kernel.of(self.slots(), target)
+        b, slot = k.b, k.slot
+        with b.loop(k.begin, k.end) as block:
+            start = block.index * slot("band")
+            end = minimum(k, slot("count"), start + slot("band"))
+            whole = start + b.and_(end - start, -_LANES)
+            for first, last, lanes in ((start, whole, _LANES), (whole, end, 1)):
+                with b.loop(first, last, lanes) as each:
+                    self._several(b, k, each.index, lanes)
+        return k.finish()
+
+    def _several(self, b: Builder, k: Kernel, at: Value, lanes: int) -> None:
+        element, count = int_type(8 * self.size), self.planes
+        pixels = b.gep(k.pointer("pixels"), element, at * count)
+        planes = [b.gep(k.pointer(name), element, at) for name in _NAMES[:count]]
+        t = element.vec(lanes)
+        if not self.split:
+            put_pixels(b, [b.load(t, plane) for plane in planes], pixels)
+            return
+        x = b.load(element.vec(lanes * count), pixels)
+        for c, plane in enumerate(planes):
+            own = b.shuffle(x, None, range(c, lanes * count, count)) if lanes > 1 else b.extract(x, c)
+            b.store(own, plane)
+
+
+__all__ = ["MOST", "MirrorSpec", "PlanesSpec", "TurnSpec"]
