@@ -54,10 +54,17 @@ class Pen:
         place, ink = self.at(f, first, y), f.pointer("ink")
 
         def chunks(pixels: int) -> None:  # the last one may lie over the one before
-            rest = count - pixels
+            rest, piece = count - pixels, next(n for n in (32, 16, 8, 1) if pixels * size % n == 0)
+            places = range(0, pixels * size, piece)
+            colours = [b.load(I8.vec(piece), b.gep(ink, I8, at), 1) for at in places]
+
+            def put(x: Value) -> None:
+                for at, colour in zip(places, colours, strict=True):
+                    b.store(colour, b.gep(place, I8, x * size + at), 1)
+
             with b.loop(0, rest, pixels) as each:
-                move(b, pixels * size, ink, b.gep(place, I8, each.index * size))
-            move(b, pixels * size, ink, b.gep(place, I8, rest * size))
+                put(each.index)
+            put(rest)
 
         def single() -> None:
             with b.loop(0, count, guard=False) as each:
