@@ -34,9 +34,52 @@ def further(cv: Any, given: Callable[[Any], Any], im: Any, flags: str, opencv: b
         "circle, filled": lambda: cv.circle(canvas, middle, 60, (255, 1, 2), -1),
         "rectangle, filled": lambda: cv.rectangle(canvas, (10, 10), corner, (255, 1, 2), -1),
         "fillPoly": lambda: cv.fillPoly(canvas, points, (9, 255, 4)),
+        "line, thin": lambda: cv.line(canvas, (3, 4), corner, (255, 128, 3)),
+        "circle": lambda: cv.circle(canvas, middle, 60, (255, 1, 2), 3),
+        "rectangle": lambda: cv.rectangle(canvas, (10, 10), corner, (255, 1, 2), 2),
+        "arrowedLine": lambda: cv.arrowedLine(canvas, (3, 4), corner, (255, 128, 3), 2),
     }
+    if im.dtype == np.uint8 and channels == 1:
+        yield from _found(cv, im)
     for name, draw in drawn.items():
         yield name, lambda draw=draw: (draw(), canvas)[1]
+
+
+def _found(cv: Any, im: Any) -> Iterator[tuple[str, Call]]:
+    """Regions, their borders and hulls, of some forty blobs and of noise."""
+    height, width = im.shape
+    y, x = np.mgrid[0:height, 0:width]
+    blobs = ((np.sin(x / 17) + np.sin(y / 23) + np.sin((x + y) / 31)) > 0.6).astype(np.uint8)
+    cloud = (np.random.default_rng(2).normal(size=(200, 1, 2)) * 90).astype(np.int32)
+    turn = np.linspace(0, 6, 40)
+    ring = np.stack([np.cos(turn), np.sin(turn)], 1)[:, None] * 80
+    ring, canvas = ring.astype(np.int32), im.copy()
+    for name, filled in (("blobs", blobs), ("noise", (im > 128).astype(np.uint8))):
+        for n in (4, 8):
+            yield (f"connectedComponentsWithStats {n}, {name}",
+                   lambda f=filled, n=n: cv.connectedComponentsWithStats(f, connectivity=n)[1])  # fmt: skip
+        for mode, how in ((1, 1), (3, 2)):
+            yield (f"findContours {mode} {how}, {name}",
+                   lambda f=filled, mode=mode, how=how: cv.findContours(f, mode, how)[1])  # fmt: skip
+    outlines: list[Any] = []
+
+    def draw(width: int) -> Any:
+        if not outlines:
+            outlines.extend(np.asarray(c) for c in cv.findContours(blobs, 3, 2)[0])
+        cv.drawContours(canvas, outlines, -1, (9, 255, 4), width)
+        return canvas
+
+    yield "drawContours", lambda: draw(2)
+    yield "drawContours, filled", lambda: draw(-1)
+    yield "convexHull", lambda: cv.convexHull(cloud)
+    yield "minAreaRect", lambda: np.prod(cv.minAreaRect(cloud)[1])
+    yield "contourArea", lambda: np.array(cv.contourArea(ring))
+    yield "boundingRect", lambda: np.array(cv.boundingRect(ring))
+    yield "boundingRect, picture", lambda: np.array(cv.boundingRect(blobs))
+    yield "calcHist, masked", lambda: cv.calcHist([im], [0], blobs, [64], [0, 256])
+    yield "calcHist, two", lambda: cv.calcHist([im, blobs], [0, 1], None, [16, 4], [0, 256, 0, 4])
+    yield "copyTo", lambda: cv.copyTo(im, blobs)
+    yield "bitwise_and, masked", lambda: cv.bitwise_and(im, im, mask=blobs)
 
 
 def _arranged(cv: Any, x: Any, given: Callable[[Any], Any], im: Any, channels: int) -> Iterator[tuple[str, Call]]:

@@ -93,3 +93,20 @@ def test_histograms(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with np.errstate(invalid="ignore"):
         want, found = _both(lambda: mcv.calcHist(images, channels, mask, sizes, ends), monkeypatch)
     _same(found, want)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_masks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng([seed, 7])
+    shape = (*(int(n) for n in random.integers(1, 150, 2)), int(random.integers(1, 6)))[: int(random.integers(2, 4))]
+    a, b, dst = ((random.random(shape) * 256).astype(kind) for kind in ["u1", "i4", "u2"][seed % 3 :][:1] * 3)
+    mask = (random.random(shape[:2]) < random.choice([0, 0.2, 0.9, 1])).astype(random.choice(["u1", "f4"]))
+    for call in (
+        lambda: mcv.copyTo(a, mask), lambda: mcv.copyTo(a[::-1], mask, dst),
+        lambda: mcv.bitwise_and(a, b, dst, mask), lambda: mcv.bitwise_xor(a, b, None, mask),
+    ):  # fmt: skip
+        want, found = _both(call, monkeypatch)
+        _same(found, want)
+    for i, kept in enumerate((a, dst)):
+        np.testing.assert_array_equal(np.asarray(mcv.copyTo(a, mask, dst))[mask == 1 - i], kept[mask == 1 - i])
+    np.testing.assert_array_equal(np.asarray(mcv.bitwise_or(a, b)), a | b)

@@ -29,7 +29,7 @@ from MNN.cv._constants import (
     THRESH_TRUNC,
 )
 from MNN.cv.kernels import arithmetic as kernels
-from MNN.cv.kernels import arranging
+from MNN.cv.kernels import arranging, histograms, regions
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.types import ElementType, dtype_of
 from MNN.expr.var import Var
@@ -200,7 +200,7 @@ def threshold(src: ArrayLike, thresh: float, maxval: float, type: int) -> Var:
     if type & (THRESH_OTSU | THRESH_TRIANGLE):
         if image.dtype != np.uint8 or (image.ndim > 2 and image.shape[-1] != 1):
             raise ShapeError("choosing a threshold needs a uint8 picture of one channel")
-        histogram = np.bincount(image.ravel(), minlength=256)
+        histogram = histograms.levels(image.reshape(1, -1), None).astype(np.int64)
         thresh = _otsu(histogram) if type & THRESH_OTSU else _triangle(histogram)
     if image.dtype.kind in "iu":
         thresh = float(np.floor(thresh))
@@ -268,16 +268,21 @@ def _bitwise(operation: Callable[[Array, Array], Array], src1: object, src2: obj
     _same(a, b)
     if a.dtype.kind not in "biu" or b.dtype.kind not in "biu":
         raise MNNError(f"bits need integers; src1 and src2 are {a.dtype} and {b.dtype}")
-    return _wrap(_masked(operation(a, b), mask, dst))
+    found = operation(a, b)
+    return _wrap(found if mask is None else _masked(found, mask, dst))
 
 
 def _masked(image: Array, mask: object, dst: object) -> Array:
     if mask is None:
         return np.array(image)
-    other = np.zeros((), image.dtype) if dst is None else as_pictures(dst, "dst").astype(image.dtype)
-    if dst is not None:
-        _same(image, other)
-    result: Array = np.where(_spread(_mask(mask, image), image), image, other)
+    chosen = _mask(mask, image)
+    if dst is None:
+        result = np.zeros(image.shape, image.dtype)
+    else:
+        result = np.array(as_pictures(dst, "dst"), image.dtype, order="C")
+        _same(image, result)
+    if not regions.masked(image, chosen, result):
+        np.copyto(result, image, where=_spread(chosen, image))
     return result
 
 

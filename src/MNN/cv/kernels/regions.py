@@ -6,7 +6,7 @@ import numpy as np
 
 from MNN.backends.cpu.image.borders import BORDER, BorderSpec
 from MNN.backends.cpu.image.labels import SPARE, STATS, LabelSpec
-from MNN.backends.cpu.image.runs import BoundsSpec
+from MNN.backends.cpu.image.runs import BoundsSpec, MaskedSpec
 from MNN.cv.kernels.run import Array, address, alone, worthwhile
 
 _MOST = 1 << 30
@@ -71,4 +71,17 @@ def bounds(filled: Array) -> tuple[int, int, int, int]:
     return left, right, top, bottom
 
 
-__all__ = ["bounds", "followed", "labelled"]
+def masked(image: Array, mask: Array, out: Array) -> bool:
+    """Copies pixels of a picture (h, w) or (h, w, channels) to a contiguous one of its shape and type where a mask
+    (h, w) is not 0. False where numpy is to do it."""
+    height, width = mask.shape
+    if not worthwhile(image.size) or image.shape[:2] != mask.shape or image.ndim > 3:
+        return False
+    mask = np.ascontiguousarray(mask if mask.itemsize == 1 else mask != 0)
+    image, changes = np.ascontiguousarray(image), np.empty(width + 2, np.int32)
+    kernel, pack = alone(MaskedSpec.of(image.itemsize * (image.shape[2] if image.ndim == 3 else 1)))
+    kernel(pack(address(image), address(out), address(mask), width, height, address(changes)), 0, 1, None)
+    return True
+
+
+__all__ = ["bounds", "followed", "labelled", "masked"]

@@ -1,4 +1,4 @@
-"""Kernels of regions, borders, points and histograms in checked builds: they stay within their
+"""Kernels of regions, borders, points, histograms and masks in checked builds: they stay within their
 memory, also where it is too small."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from MNN.backends.cpu.image.borders import BORDER, BorderSpec
 from MNN.backends.cpu.image.histogram import COPIES, NOWHERE, HistogramSpec, LevelSpec
 from MNN.backends.cpu.image.labels import SPARE, STATS, LabelSpec
 from MNN.backends.cpu.image.points import NUMBERS, Measure, PointsSpec
-from MNN.backends.cpu.image.runs import BoundsSpec
+from MNN.backends.cpu.image.runs import BoundsSpec, MaskedSpec
 from MNN.ir.dtype import DType
 from tests.backends.cpu.util import ENTRY_TYPE, TARGETS, address, ranges
 
@@ -101,3 +101,18 @@ def test_histograms() -> None:
                 levels = np.zeros((COPIES, 256), np.int32)
                 _run(level, kernels[1], size | lines, {"img": img, "counts": levels, "m": mask})
                 np.testing.assert_array_equal(levels.sum(0), np.bincount(img.ravel(), minlength=256))
+
+
+def test_masked_copies() -> None:
+    random = np.random.default_rng(6)
+    for size in (1, 3, 12):
+        spec = MaskedSpec(size)
+        kernel = ENTRY_TYPE(address(spec, TARGETS[-1], True))
+        for _ in range(20):
+            height, width = (int(n) for n in random.integers(1, [9, 200]))
+            mask = (random.random((height, width)) < random.choice([0.1, 0.9])).astype(np.uint8)
+            src = random.integers(1, 256, (height, width, size)).astype(np.uint8)
+            out, changes = np.zeros(src.shape, np.uint8), np.zeros(width + 2, np.int32)
+            memory = {"src": src, "out": out, "mask": mask, "changes": changes}
+            _run(spec, kernel, {"width": width, "height": height}, memory)
+            np.testing.assert_array_equal(out, src * mask[..., None])

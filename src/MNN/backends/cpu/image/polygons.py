@@ -196,7 +196,25 @@ class _Fill:
             old.set(new.get())
             new.set(held)
             live.set(made.get())
-            self._draw(f, old.get(), live.get(), y.get(), _field(f, _edge_at(f, waiting.get()), _TOP), y)
+            rows_until(_field(f, _edge_at(f, waiting.get()), _TOP))
+
+        def rows_until(following: Value) -> None:
+            """Draws rows until an edge begins (``following``) or ends; those above the picture are passed by."""
+            until = Variable(b, minimum(f, following, f.slot("height")))
+            with b.loop(0, live.get()) as each:
+                end = _field(f, b.load(PTR, b.gep(old.get(), PTR, each.index)), _END)
+                until.set(minimum(f, until.get(), end))
+
+            def draw(rows: Value) -> None:
+                self._draw(f, old.get(), live.get(), y.get(), rows)
+                y.add(rows)
+
+            def draw_all() -> None:
+                above = minimum(f, until.get(), b.const(I64, 0)) - y.get()
+                b.if_(b.icmp("sgt", above, 0), lambda: draw(above))
+                repeat(b, lambda: b.icmp("slt", y.get(), until.get()), lambda: draw(b.const(I64, 1)))
+
+            b.choose(b.icmp("eq", live.get(), 0), lambda: y.set(until.get()), draw_all)
 
         repeat(
             b,
@@ -209,20 +227,9 @@ class _Fill:
         b.ret()  # fmt: skip
         return f
 
-    def _draw(self, f: Kernel, live: Value, count: Value, y: Value, following: Value, at: Variable) -> None:
-        """Fills row ``y``, moves ``at`` to the next one and puts edges in order; rows above the picture are passed by
-        at once, until an edge begins (``following``) or ends."""
+    def _draw(self, f: Kernel, live: Value, count: Value, y: Value, rows: Value) -> None:
+        """Fills row ``y``, moves edges on by so many ``rows`` and puts them in order."""
         b = f.b
-        rows = Variable(b, 1)
-
-        def above() -> None:
-            rows.set(minimum(f, following, b.const(I64, 0)) - y)
-            with b.loop(0, count) as each:
-                end = _field(f, b.load(PTR, b.gep(live, PTR, each.index)), _END)
-                rows.set(minimum(f, rows.get(), end - y))
-
-        b.if_(b.icmp("slt", y, 0), above)
-        b.if_(b.icmp("eq", count, 0), lambda: rows.set(following - y))
         with b.loop(1, count, 2) as each:
             pair = [b.load(PTR, b.gep(live, PTR, each.index + i)) for i in (-1, 0)]
             left, right = (_field(f, edge, _X) for edge in pair)
@@ -230,7 +237,7 @@ class _Fill:
             low, high = b.select(ordered, left, right), b.select(ordered, right, left)
             self.pen.span.call(f, y, b.ashr(low + (ONE - 1), SHIFT), b.ashr(high, SHIFT))
             for edge, x in zip(pair, (left, right), strict=True):
-                b.store(x + _field(f, edge, _STEP) * rows.get(), b.gep(edge, I64, _X))
+                b.store(x + _field(f, edge, _STEP) * rows, b.gep(edge, I64, _X))
         with b.loop(1, count) as each:
             edge, place = b.load(PTR, b.gep(live, PTR, each.index)), Variable(b, each.index)
             x = _field(f, edge, _X)
@@ -247,7 +254,6 @@ class _Fill:
 
             repeat(b, behind, shift)
             b.store(edge, b.gep(live, PTR, place.get()))
-        at.add(rows.get())
 
 
 def _edge_at(f: Kernel, index: Value) -> Value:

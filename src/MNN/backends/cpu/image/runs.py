@@ -115,4 +115,49 @@ class BoundsSpec(KernelSpec):
         return k.finish()
 
 
-__all__ = ["BoundsSpec", "runs"]
+_BLOCKS = (32, 8)
+
+
+@dataclass(frozen=True)
+class MaskedSpec(KernelSpec):
+    """Copies pixels of ``size`` bytes where bytes of a mask are not 0, run by run.
+
+    Slots: ``src`` and ``out`` (whose rows follow each other), ``mask``, ``width``, ``height`` and ``changes`` (i32,
+    memory of a row and two more).
+    """
+
+    size: int
+
+    def slots(self) -> tuple[str, ...]:
+        return ("src", "out", "mask", "width", "height", "changes")
+
+    def emit(self, target: Target) -> str:
+        k = Kernel.of(self.slots(), target)
+        b, width, table, changes = k.b, k.slot("width"), k.pointer("changes"), runs(k)
+
+        def copy(source: Value, to: Value, count: Value, blocks: tuple[int, ...] = _BLOCKS) -> None:
+            if not blocks:
+                with b.loop(0, count) as each:
+                    b.store(b.load(I8, b.gep(source, I8, each.index)), b.gep(to, I8, each.index))
+                return
+            t = I8.vec(blocks[0])
+
+            def whole() -> None:  # the last one may lie over the one before
+                with b.loop(0, count - blocks[0], blocks[0]) as each:
+                    b.store(b.load(t, b.gep(source, I8, each.index), 1), b.gep(to, I8, each.index), 1)
+                last = count - blocks[0]
+                b.store(b.load(t, b.gep(source, I8, last), 1), b.gep(to, I8, last), 1)
+
+            b.choose(b.icmp("sge", count, blocks[0]), whole, lambda: copy(source, to, count, blocks[1:]))
+
+        with b.loop(0, b.select(b.icmp("slt", k.begin, k.end), k.slot("height"), b.const(I64, 0))) as row:
+            first = row.index * width
+            count = changes.call(k, b.gep(k.pointer("mask"), I8, first), width, table)
+            with b.loop(0, count, 2) as run:
+                begin, end = (b.entry(table, run.index + i) for i in range(2))
+                place = (first + begin) * self.size
+                copy(b.gep(k.pointer("src"), I8, place), b.gep(k.pointer("out"), I8, place), (end - begin) * self.size)
+        return k.finish()
+
+
+__all__ = ["BoundsSpec", "MaskedSpec", "runs"]
