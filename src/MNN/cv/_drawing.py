@@ -161,12 +161,20 @@ def arrowedLine(  # noqa: N802
     shift: int = 0, tipLength: float = 0.1,
 ) -> None:  # fmt: skip
     """A line with a tip at ``pt2`` whose lines are ``tipLength`` times as long."""
-    (x, y), (u, v) = (tuple(int(n) for n in as_array(p, "point").ravel()) for p in (pt1, pt2))
+    a, b = _point(pt1, shift, "pt1"), _point(pt2, shift, "pt2")
+    if thickness < 1:
+        raise MNNError(f"thickness must be above 0; it is {thickness}")
+    (x, y), (u, v) = ((p[0] >> SHIFT - shift, p[1] >> SHIFT - shift) for p in (a, b))
     size, angle = math.hypot(x - u, y - v) * tipLength, math.atan2(y - v, x - u)
-    line(img, pt1, pt2, color, thickness, lineType, shift)
+    lines = [(a, b)]
     for turn in (math.pi / 4, -math.pi / 4):
         end = round(u + size * math.cos(angle + turn)), round(v + size * math.sin(angle + turn))
-        line(img, end, pt2, color, thickness, lineType, shift)
+        lines.append((_point(end, shift, "the tip"), b))
+    if lineType == LINE_AA:  # whose colours are mixed line by line
+        for one, other in lines:
+            _paint(img, color, _Shape(Stroke.OPEN, lineType, _width(thickness), one + other))
+    else:
+        _paint(img, color, _Shape(Stroke.OPEN, lineType, _width(thickness), np.array(lines).reshape(-1, 2), (2, 2, 2)))
 
 
 def circle(
