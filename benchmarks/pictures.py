@@ -134,10 +134,17 @@ small pictures the cheapest functions show the cost of a call (about 0.03 ms) ra
 left where the library has them (`np.asarray` of a `Var` copies it). PyMNN runs in one thread, and lacks some functions.
 The difference is the largest one from OpenCV's results, in grey levels; hues are a circle, where 179 is beside 0.
 
-`python -m benchmarks.pictures --further` measures some fifty other functions, beside OpenCV alone. Many of these still
+`python -m benchmarks.pictures --further` measures some eighty other functions, beside OpenCV alone. Many of these still
 go through numpy here and take 3 to 50 times as long as OpenCV's: pyramids, bilateral filters, adaptive thresholds, HLS,
-Lab, Luv and YUV 4:2:0, contours, mirroring by columns. Drawing takes 50 to 150 times as long, `getRectSubPix` up to 750
-times (Zen 3, one thread, pictures of 640 by 480; the geometric mean of 83 such ratios is 0.23).
+Lab, Luv and YUV 4:2:0, mirroring by columns; `getRectSubPix` up to 750 times.
+
+Drawing, regions, borders, hulls, histograms and copies under a mask are generated kernels (Zen 3, one thread, 640 by
+480, with other programs running; 56 of these cases, bytes and floats of one and three channels): the geometric mean of
+the ratios is 0.88, and 14 are below 0.5. Most are calls that take OpenCV less than 15 microseconds, and ours 6
+to 35, nearly all of it the call: the area, bounds, hull and rectangle of some points (0.15 to 0.41), lines of one
+pixel (0.17 to 0.48), an arrow (0.39) and a filled circle (0.24) in bytes; and circles of some pixels' width (0.40 to
+0.48), `copyTo` under a mask (0.33) and histograms of two channels (0.47). Lines with `LINE_AA` are not among the cases:
+they are drawn as samples, and one across a picture takes up to a thousand times as long.
 
 {summary(rows)}
 
