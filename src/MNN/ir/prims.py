@@ -354,11 +354,13 @@ class LinearAttention(Prim):
     """Attention whose keys and values are summed up in one matrix for each head, which decays (Katharopoulos et al.
     2020, arXiv:2006.16236; Dao & Gu 2024, arXiv:2405.21060).
 
-    Inputs (f32): the pool ``[S, H, D, E]``, ``q[T, G, D]``, ``k[T, G, D]``, ``v[T, H, E]``, ``decay[T, H]`` and, with
-    ``delta``, ``beta[T, H]``; and the ``segments`` of :class:`CausalConvolution`. H is a multiple of G.
+    Inputs (f32): the pool ``[S, H, D, E]``, ``q[T, G, D]``, ``k[T, G, D]``, ``v[T, H, E]``, ``decay[T, H]`` or, with
+    one for each number of a key, ``[T, H, D]`` (Kimi Team 2025, arXiv:2510.26692), and, with ``delta``, ``beta[T, H]``;
+    and the ``segments`` of :class:`CausalConvolution`. H is a multiple of G.
 
     Outputs: the pool, and ``y[T, H, E]`` with ``y_t = M_t^T q_t`` of ``M_t = decay_t M_{t-1} + k_t u_t^T``, where
-    ``u_t`` is ``v_t``, or with ``delta`` ``beta_t (v_t - decay_t M_{t-1}^T k_t)`` (Yang et al. 2024, arXiv:2412.06464).
+    ``u_t`` is ``v_t``, or with ``delta`` ``beta_t (v_t - (decay_t M_{t-1})^T k_t)`` (Yang et al. 2024,
+    arXiv:2412.06464). Decays of numbers of a key are those of the matrix's rows.
     """
 
     delta: bool = False

@@ -244,8 +244,13 @@ def _linear_attention(prim: p.LinearAttention) -> str:
         return f"queries {list(q.shape)}, keys {list(k.shape)} and values {list(v.shape)} do not fit"
     if pool.shape[1:] != (v.shape[1], q.shape[2], v.shape[2]) or q.shape[0] != v.shape[0]:
         return f"the pool {list(pool.shape)} does not fit keys {list(k.shape)} and values {list(v.shape)}"
-    if len(weights) != 1 + prim.delta or any(t.shape != v.shape[:2] for t in weights):
-        return "decays are not one for each head of a token"
+    fading = (v.shape[:2], (*v.shape[:2], q.shape[2]))
+    if (
+        len(weights) != 1 + prim.delta
+        or weights[0].shape not in fading
+        or any(t.shape != fading[0] for t in weights[1:])
+    ):
+        return "decays are not one for each head of a token, nor for each number of its keys"
     if segments.rank != 2 or segments.shape[1:] != (4,):
         return f"segments are {list(segments.shape)}"
     return _unlike(prim, pool.shape, v.shape)

@@ -37,12 +37,13 @@ def linear_attention(prim: p.LinearAttention, x: Sequence[Array], types: Types) 
     pool, q, k, v, decay = np.array(x[0]), *x[1:5]
     each = v.shape[1] // q.shape[1]
     q, k, y = np.repeat(q, each, 1), np.repeat(k, each, 1), np.zeros_like(v)
+    decay = decay.reshape(*decay.shape[:2], -1, 1)
     for first, count, source, to in x[-1].tolist():
         if count < 1:
             continue
         state = _begun(pool, source)
         for t in range(first, first + count):
-            state = state * decay[t][:, None, None]
+            state = state * decay[t]
             u = v[t] if not prim.delta else x[5][t][:, None] * (v[t] - np.einsum("hde,hd->he", state, k[t]))
             state = state + k[t][:, :, None] * u[:, None]
             y[t] = np.einsum("hde,hd->he", state, q[t])

@@ -46,8 +46,9 @@ class CausalConvolution(Operator):
 class LinearAttention(Operator):
     """Attention with a matrix for each head in place of keys and values.
 
-    Inputs: the pool ``[S, H, D, E]``, ``q[B, T, G, D]``, ``k[B, T, G, D]``, ``v[B, T, H, E]``, ``decay[B, T, H]``,
-    with ``delta`` also ``beta[B, T, H]``, and ``segments``, which :class:`MNN.ir.prims.LinearAttention` explains.
+    Inputs: the pool ``[S, H, D, E]``, ``q[B, T, G, D]``, ``k[B, T, G, D]``, ``v[B, T, H, E]``, ``decay[B, T, H]`` or
+    ``[B, T, H, D]``, with ``delta`` also ``beta[B, T, H]``, and ``segments``, which
+    :class:`MNN.ir.prims.LinearAttention` explains.
     Outputs: the pool, and ``y[B, T, H, E]``.
     """
 
@@ -61,7 +62,10 @@ class LinearAttention(Operator):
             require_rank(b, t, 4)
         heads, size = v.shape[2], q.shape[3]
         fits = q.shape == k.shape and q.shape[:2] == v.shape[:2] and heads % max(q.shape[2], 1) == 0
-        if not fits or pool.shape[1:] != (heads, size, v.shape[3]) or any(t.shape != v.shape[:3] for t in weights):
+        fits &= weights[0].shape in (v.shape[:3], (*v.shape[:3], size)) and all(
+            t.shape == v.shape[:3] for t in weights[1:]
+        )
+        if not fits or pool.shape[1:] != (heads, size, v.shape[3]):
             raise ShapeError(
                 f"{b.where}: queries {list(q.shape)}, keys {list(k.shape)}, values {list(v.shape)} and a pool "
                 f"{list(pool.shape)} do not fit"

@@ -70,7 +70,7 @@ def sum_up(seed: int, target: Target, calls: Callable[..., None], **more: object
     rng = np.random.default_rng(seed)
     groups, share = int(rng.integers(1, 3)), int(rng.integers(1, 4))
     size, value_size = int(rng.choice([3, 8, 20, 64, 128])), int(rng.choice([1, 6, 16, 24, 64, 128]))
-    delta, heads = bool(rng.integers(2)), groups * share
+    delta, rows, heads = bool(rng.integers(2)), bool(rng.integers(2)), groups * share
     table, tokens = segments(rng, 9)
 
     def some(*shape: int) -> Array:
@@ -82,10 +82,12 @@ def sum_up(seed: int, target: Target, calls: Callable[..., None], **more: object
     )
     k /= np.linalg.norm(k, axis=-1, keepdims=True)
     weights = [rng.uniform(0.2, 1, (tokens, heads)).astype(np.float32) for _ in range(1 + delta)]
+    if rows:
+        weights[0] = rng.uniform(0.2, 1, (tokens, heads, size)).astype(np.float32)
     given = [pool, q, k, v, *weights, table]
     wanted = outcome(LinearAttention, given, v.shape, delta=delta)
     y = np.full(v.shape, np.nan, np.float32)
-    spec = LinearAttentionSpec(heads, groups, size, value_size, delta)
+    spec = LinearAttentionSpec(heads, groups, size, value_size, delta, rows)
     slots = {"pool": pool.ctypes.data, "places": 9, "tokens": tokens, "segments": table.ctypes.data}
     slots |= {"count": len(table)}
     for name, array in zip(("q", "k", "v", "decay", *spec.more, "y"), (q, k, v, *weights, y), strict=True):

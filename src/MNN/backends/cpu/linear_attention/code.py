@@ -97,20 +97,22 @@ class _Summing:
         b, spec = self.b, self.spec
         tokens = [first + j if j else first for j in range(count)]
         keys, queries = ([self._at(name, t, self.group) for t in tokens] for name in ("k", "q"))
-        decays = [b.load(F32, self._at("decay", t, self.head)) for t in tokens]
+        decays = [self._at("decay", t, self.head) for t in tokens]
+        if not spec.rows:
+            decays = [b.load(F32, at) for at in decays]
         given = [[b.load(self.vector, at) for at in self._columns("v", t)] for t in tokens]
         if spec.delta:
             given = self._differences(tokens, keys, decays, given)
-        wide = [b.splat(decay, self.lanes) for decay in decays]
+        wide = [] if spec.rows else [b.splat(decay, self.lanes) for decay in decays]
         zero = b.const(self.vector, 0.0)
         with b.loop(0, spec.size, carry=[zero] * (count * self.vectors)) as row:
             places = self._row(self.k.scratch, row.index, self.width)
             state, sums = [b.load(self.vector, at) for at in places], list(row.carried)
             for j in range(count):
-                key = b.splat(b.load(F32, b.gep(keys[j], F32, row.index)), self.lanes)
-                query = b.splat(b.load(F32, b.gep(queries[j], F32, row.index)), self.lanes)
+                key, query = (self._spread(at[j], row.index) for at in (keys, queries))
+                left = self._spread(decays[j], row.index) if spec.rows else wide[j]
                 for v in range(self.vectors):
-                    state[v] = b.fma(state[v], wide[j], b.mul(key, given[j][v]))
+                    state[v] = b.fma(state[v], left, b.mul(key, given[j][v]))
                     sums[j * self.vectors + v] = b.fma(query, state[v], sums[j * self.vectors + v])
             for value, at in zip(state, places, strict=True):
                 b.store(value, at)
@@ -119,47 +121,63 @@ class _Summing:
             for v, at in enumerate(self._columns("y", token)):
                 b.store(row.results[j * self.vectors + v], at)
 
+    def _spread(self, at: Value, row: Value) -> Value:
+        """The number of a row in all lanes."""
+        return self.b.splat(self.b.load(F32, self.b.gep(at, F32, row)), self.lanes)
+
     def _differences(
         self, tokens: Sequence[Value], keys: Sequence[Value], decays: Sequence[Value], values: list[list[Value]]
     ) -> list[list[Value]]:
         """What each token adds along its key: its values without what the matrix, as those before it leave it, has for
-        that key."""
-        b, count = self.b, len(tokens)
+        that key. Where rows decay by themselves, keys are multiplied by what is left of rows; otherwise sums are."""
+        b, count, rows = self.b, len(tokens), self.spec.rows
         zero = b.const(self.vector, 0.0)
         with b.loop(0, self.spec.size, carry=[zero] * (count * self.vectors)) as row:
             state = [b.load(self.vector, at) for at in self._row(self.k.scratch, row.index, self.width)]
             sums = list(row.carried)
             for j in range(count):
-                key = b.splat(b.load(F32, b.gep(keys[j], F32, row.index)), self.lanes)
+                key = self._spread(keys[j], row.index)
+                if rows:
+                    left = self._spread(decays[j], row.index)
+                    state = [b.mul(one, left) for one in state]
                 for v in range(self.vectors):
                     sums[j * self.vectors + v] = b.fma(key, state[v], sums[j * self.vectors + v])
             row.next(*sums)
-        between = self._products(keys)
+        between = self._products(keys, decays if rows else [])
         found: list[list[Value]] = []
         for j, token in enumerate(tokens):
-            shares, share = {}, decays[j]
+            shares, share = {}, None if rows else decays[j]
             for i in reversed(range(j)):  # what is left of what token i added
-                shares[i] = b.mul(share, between[i, j])
-                share = b.mul(share, decays[i])
+                shares[i] = between[i, j] if share is None else b.mul(share, between[i, j])
+                share = None if share is None else b.mul(share, decays[i])
             beta = b.splat(b.load(F32, self._at("beta", token, self.head)), self.lanes)
             own = []
             for v in range(self.vectors):
-                held = b.mul(b.splat(share, self.lanes), row.results[j * self.vectors + v])
+                held = row.results[j * self.vectors + v]
+                if share is not None:
+                    held = b.mul(b.splat(share, self.lanes), held)
                 for i, part in shares.items():
                     held = b.fma(b.splat(part, self.lanes), found[i][v], held)
                 own.append(b.mul(beta, b.sub(values[j][v], held)))
             found.append(own)
         return found
 
-    def _products(self, keys: Sequence[Value]) -> dict[tuple[int, int], Value]:
-        """Those of each two keys."""
+    def _products(self, keys: Sequence[Value], decays: Sequence[Value]) -> dict[tuple[int, int], Value]:
+        """Those of each two keys, of the first one what the ``decays`` behind it leave, where there are such."""
         b, pairs = self.b, [(i, j) for j in range(len(keys)) for i in range(j)]
         if not pairs:
             return {}
         part = F32.vec(self.along)
         with b.loop(0, self.spec.size, self.along, carry=[b.const(part, 0.0)] * len(pairs)) as each:
             rows = [b.load(part, b.gep(key, F32, each.index)) for key in keys]
-            each.next(*(b.fma(rows[i], rows[j], total) for (i, j), total in zip(pairs, each.carried, strict=True)))
+            fading = [b.load(part, b.gep(decay, F32, each.index)) for decay in decays]
+            totals, left = dict(zip(pairs, each.carried, strict=True)), list(rows)
+            for j in range(1, len(keys)):
+                if fading:
+                    left[:j] = [b.mul(one, fading[j]) for one in left[:j]]
+                for i in range(j):
+                    totals[i, j] = b.fma(left[i], rows[j], totals[i, j])
+            each.next(*totals.values())
         return {pair: self._across(total) for pair, total in zip(pairs, each.results, strict=True)}
 
     def _across(self, x: Value) -> Value:

@@ -43,7 +43,8 @@ def emit_linear_attention(e: Emitter, group: Group) -> bool:
     if not _known(prim.inputs):
         return False
     v = given[2]
-    spec = LinearAttentionSpec(v.shape[1], given[0].shape[1], given[0].shape[2], v.shape[2], prim.delta)
+    rows = given[3].rank > 2
+    spec = LinearAttentionSpec(v.shape[1], given[0].shape[1], given[0].shape[2], v.shape[2], prim.delta, rows)
     args = _shared(e, pool, prim.outputs[0], segments, v.shape[0])
     to = _results(e, prim.outputs[1])
     places = [*(_rows(e, t) if t.rank > 2 else e.place(t) for t in given), to]

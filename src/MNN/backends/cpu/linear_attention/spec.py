@@ -53,7 +53,7 @@ class CausalConvolutionSpec(GeneratedSpec):
 class LinearAttentionSpec(GeneratedSpec):
     """:class:`MNN.ir.prims.LinearAttention` in place: ``heads`` matrices ``[size, value_size]`` in each slot of the
     dense ``pool``, with keys and queries for ``groups`` of them. Operands have steps ``_t`` of tokens and ``_h`` of
-    heads; numbers of a head are neighbours.
+    heads; numbers of a head are neighbours. ``rows``: each row of a matrix decays by itself.
 
     A block is :meth:`width` columns of one head's matrix, for all segments: columns do not depend on each other. They
     stay in the first-level cache while tokens pass; each time that a row of them is read, :meth:`tokens` tokens go by
@@ -65,6 +65,7 @@ class LinearAttentionSpec(GeneratedSpec):
     size: int
     value_size: int
     delta: bool = False
+    rows: bool = False
 
     def slots(self) -> tuple[str, ...]:
         names = [f"{name}{step}" for name in ("q", "k", "v", "decay", *self.more, "y") for step in ("", "_t", "_h")]
