@@ -105,7 +105,48 @@ def _vaultgemma(rng: Draw) -> dict[str, Any]:
     return config | cap | {"query_pre_attn_scalar": 24}
 
 
+def _granite_scales(rng: Draw) -> dict[str, Any]:
+    names = ("embedding_multiplier", "residual_multiplier", "logits_scaling", "attention_multiplier")
+    return dict(zip(names, (3.0, 0.4, 2.0, 0.2), strict=True))
+
+
+def _granite_swa(rng: Draw) -> dict[str, Any]:
+    config = _turned(rng, ("default",)) | _granite_scales(rng) | {"num_hidden_layers": 3, "sliding_window": 9}
+    kinds = [str(kind) for kind in rng.permutation(["full_attention", "sliding_attention", "sliding_attention"])]
+    bases = [float(rng.choice([0.0, 100.0, 1e4])) for _ in range(3)]
+    return config | {"layer_types": kinds, "layer_rope_theta": bases if rng.random() < 0.6 else None}
+
+
+def _hyperclovax(rng: Draw) -> dict[str, Any]:
+    config = _turned(rng, ("default", "linear")) | _granite_scales(rng)
+    if rng.random() < 0.5:
+        config["attention_multiplier"] = None
+    return config | {"use_post_norm": bool(rng.random() < 0.6)}
+
+
+def _iquestcoder(rng: Draw) -> dict[str, Any]:
+    config = _arcee(rng)
+    return config | {"head_dim": config["hidden_size"] // config["num_attention_heads"]}
+
+
+def _bitnet(rng: Draw) -> dict[str, Any]:
+    return _turned(rng, ("default", "linear")) | {"attention_bias": bool(rng.random() < 0.3)}
+
+
+def _jais2(rng: Draw) -> dict[str, Any]:
+    config = _arcee(rng)
+    config["layer_norm_eps"] = config.pop("rms_norm_eps")
+    return config
+
+
+def _nanochat(rng: Draw) -> dict[str, Any]:
+    config = _turned(rng, ("default", "linear")) | {"tie_word_embeddings": False}
+    return config | {"final_logit_softcapping": 3.0, "attention_bias": bool(rng.random() < 0.3)}
+
+
 DENSE: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "exaone": _exaone, "arcee": _arcee, "apertus": _apertus, "nemotron": _nemotron, "helium": _helium, "olmo": _olmo,
     "gemma4_text": _gemma4, "gemma3n_text": _gemma3n, "cwm": _cwm, "vaultgemma": _vaultgemma,
+    "granite_swa": _granite_swa, "hyperclovax": _hyperclovax, "iquestcoder": _iquestcoder, "bitnet": _bitnet,
+    "jais2": _jais2, "nanochat": _nanochat,
 }  # fmt: skip

@@ -175,9 +175,86 @@ def _minimax(rng: Draw) -> dict[str, Any]:
     return config | {"rope_parameters": rope(rng, config, size, ("default", "linear"))}
 
 
+def _grouped(rng: Draw) -> dict[str, Any]:
+    """Experts of groups, by the names of these families."""
+    groups = int(rng.choice([1, 2]))
+    return {
+        "num_experts": 4 * groups, "num_experts_per_tok": int(rng.integers(1, 4)), "n_group": groups, "topk_group": 1,
+        "n_shared_experts": int(rng.integers(1, 3)), "moe_intermediate_size": 16,
+        "routed_scaling_factor": float(rng.choice([1.0, 2.5])), "norm_topk_prob": bool(rng.random() < 0.7),
+        "mlp_layer_types": [str(kind) for kind in rng.permutation(["dense", "sparse", "sparse"])],
+    }  # fmt: skip
+
+
+def _delta(rng: Draw) -> dict[str, Any]:
+    """Layers of the delta rule, in which numbers of keys fade by themselves, beside attention with latents."""
+    config = base(rng) | _grouped(rng) | {"num_hidden_layers": 3, "layer_types": _kinds(rng, 3, "linear_attention")}
+    config["tie_word_embeddings"] = False
+    config["num_key_value_heads"] = config["num_attention_heads"]
+    return config | {
+        "q_lora_rank": None if rng.random() < 0.5 else 20, "kv_lora_rank": int(rng.choice([12, 16])),
+        "qk_nope_head_dim": int(rng.choice([8, 12])), "v_head_dim": int(rng.choice([8, 10])),
+        "qk_rope_head_dim": int(rng.choice([4, 8])),
+    }  # fmt: skip
+
+
+def _kimi_linear(rng: Draw) -> dict[str, Any]:
+    return _delta(rng) | {
+        "linear_head_dim": int(rng.choice([8, 12, 16])), "linear_num_heads": int(rng.choice([2, 3])),
+        "linear_conv_kernel_dim": int(rng.choice([2, 4])),
+    }  # fmt: skip
+
+
+def _bailing_hybrid(rng: Draw) -> dict[str, Any]:
+    return _delta(rng) | {
+        "head_dim": int(rng.choice([8, 12, 16])), "short_conv_kernel_size": int(rng.choice([2, 4])),
+        "kda_safe_gate": bool(rng.random() < 0.6), "kda_lower_bound": float(rng.choice([-5.0, -1.0])),
+    }  # fmt: skip
+
+
+def _olmo_hybrid(rng: Draw) -> dict[str, Any]:
+    config = base(rng) | {"num_hidden_layers": 3, "layer_types": _kinds(rng, 3, "linear_attention")}
+    size, groups = config["hidden_size"] // config["num_attention_heads"], int(rng.choice([1, 2]))
+    turned = rope(rng, config, size, ("default", "linear")) if rng.random() < 0.6 else {"rope_theta": None}
+    return config | {
+        "linear_conv_kernel_dim": int(rng.choice([2, 4])), "linear_allow_neg_eigval": bool(rng.random() < 0.6),
+        "linear_key_head_dim": int(rng.choice([4, 16, 20])), "linear_value_head_dim": int(rng.choice([8, 12, 16])),
+        "linear_num_key_heads": groups, "linear_num_value_heads": groups, "attention_bias": bool(rng.random() < 0.3),
+        "rope_parameters": turned,
+    }  # fmt: skip
+
+
+def _recurrent_gemma(rng: Draw) -> dict[str, Any]:
+    config = base(rng) | {"num_hidden_layers": 3, "tie_word_embeddings": bool(rng.random() < 0.7)}
+    turned = rope(rng, config, config["hidden_size"] // config["num_attention_heads"], ("default",))
+    return config | {
+        "intermediate_size": 2 * config["intermediate_size"], "conv1d_width": int(rng.choice([2, 4])),
+        "block_types": [str(kind) for kind in rng.permutation(["recurrent", "attention"])], "logits_soft_cap": 3.0,
+        "attention_window_size": int(rng.choice([5, 9, 64])), "attention_bias": bool(rng.random() < 0.4),
+        "rope_parameters": turned | {"partial_rotary_factor": 0.5},
+    }  # fmt: skip
+
+
+def _zamba2(rng: Draw) -> dict[str, Any]:
+    kinds = [str(kind) for kind in rng.permutation(["linear_attention", "hybrid", "hybrid"])]
+    config = base(rng) | {"num_hidden_layers": 3, "num_mem_blocks": int(rng.choice([1, 2])), "adapter_rank": 4}
+    config["rms_norm_eps"] = 0.5  # scores of plain normal numbers are so far apart that rounding is seen in logits
+    told = _mamba(rng, config)
+    turned = rope(rng, config, 2 * config["hidden_size"] // config["num_attention_heads"], ("default",))
+    return config | {
+        "layers_block_type": kinds, "n_mamba_heads": told["mamba_n_heads"],
+        "mamba_ngroups": told["mamba_n_groups"], "mamba_d_state": told["mamba_d_state"], "mamba_expand": 2,
+        "mamba_d_conv": told["mamba_d_conv"], "add_bias_linear": bool(rng.random() < 0.3), "chunk_size": 8,
+        "use_shared_attention_adapter": bool(rng.random() < 0.5), "use_mem_rope": bool(rng.random() < 0.6),
+        "rope_parameters": turned, "num_key_value_heads": config["num_attention_heads"],
+    }  # fmt: skip
+
+
 _SAVED: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "qwen3_5_moe_text": _qwen3_5_moe, "mamba": _mamba1, "falcon_mamba": _mamba1, "mamba2": _mamba2, "bamba": _bamba,
-    "jamba": _jamba, "nemotron_h": _nemotron_h, "minimax": _minimax,
+    "jamba": _jamba, "nemotron_h": _nemotron_h, "minimax": _minimax, "kimi_linear": _kimi_linear,
+    "bailing_hybrid": _bailing_hybrid, "olmo_hybrid": _olmo_hybrid, "recurrent_gemma": _recurrent_gemma,
+    "zamba2": _zamba2,
 }  # fmt: skip
 HYBRID |= _SAVED
 SAVED_HYBRID = set(_SAVED)

@@ -142,6 +142,90 @@ def _minicpm3(rng: Draw) -> dict[str, Any]:
     return config
 
 
+def _hy_v3(rng: Draw) -> dict[str, Any]:
+    config = _turned(rng) | _grouped(rng)
+    config["num_experts"], config["num_shared_experts"] = config.pop("n_routed_experts"), config.pop("n_shared_experts")
+    for name in ("n_group", "topk_group", "first_k_dense_replace", "norm_topk_prob"):
+        del config[name]
+    config["router_scaling_factor"] = config.pop("routed_scaling_factor")
+    return config | {"mlp_layer_types": [str(kind) for kind in rng.permutation(["dense", "sparse"])]}
+
+
+def _afmoe(rng: Draw) -> dict[str, Any]:
+    config = _turned(rng) | experts(rng) | {"num_hidden_layers": 3, "num_dense_layers": int(rng.integers(0, 3))}
+    kinds = [str(kind) for kind in rng.permutation(["full_attention", "sliding_attention", "sliding_attention"])]
+    return config | {
+        "moe_intermediate_size": 16, "num_shared_experts": int(rng.integers(1, 3)), "sliding_window": 9,
+        "route_scale": float(rng.choice([1.0, 2.5])), "layer_types": kinds, "mup_enabled": bool(rng.random() < 0.5),
+        "attention_bias": bool(rng.random() < 0.3),
+    }  # fmt: skip
+
+
+def _mellum(rng: Draw) -> dict[str, Any]:
+    config = _turned(rng) | experts(rng) | {"num_hidden_layers": 3, "moe_intermediate_size": 16, "sliding_window": 9}
+    kinds = [str(kind) for kind in rng.permutation(["full_attention", "sliding_attention", "sliding_attention"])]
+    turns = {"full_attention": config["rope_parameters"]}
+    turns["sliding_attention"] = {"rope_type": "default", "rope_theta": 1e3}
+    return config | {
+        "layer_types": kinds, "rope_parameters": turns, "norm_topk_prob": bool(rng.random() < 0.7),
+        "mlp_layer_types": [str(kind) for kind in rng.permutation(["dense", "sparse", "sparse"])],
+        "attention_bias": bool(rng.random() < 0.3),
+    }  # fmt: skip
+
+
+def _flex_olmo(rng: Draw) -> dict[str, Any]:
+    config = _turned(rng) | experts(rng) | {"norm_topk_prob": bool(rng.random() < 0.5)}
+    del config["head_dim"]
+    return config | {"attention_bias": bool(rng.random() < 0.3)}
+
+
+def _cohere2_moe(rng: Draw) -> dict[str, Any]:
+    config = _turned(rng, ("default",)) | experts(rng) | {"num_hidden_layers": 3, "sliding_window": 9}
+    epsilon = config.pop("rms_norm_eps")
+    config["rope_theta"] = config.pop("rope_parameters")["rope_theta"]
+    kinds = [str(kind) for kind in rng.permutation(["full_attention", "sliding_attention", "sliding_attention"])]
+    return config | {
+        "layer_types": kinds, "mlp_layer_types": [str(kind) for kind in rng.permutation(["dense", "sparse", "sparse"])],
+        "rms_norm_eps": epsilon if rng.random() < 0.4 else None, "num_shared_experts": int(rng.integers(0, 3)),
+        "shared_expert_combination_strategy": str(rng.choice(["sum", "average"])), "logit_scale": 0.25,
+        "expert_selection_fn": str(rng.choice(["softmax", "sigmoid"])), "norm_topk_prob": bool(rng.random() < 0.6),
+        "prefix_dense_sliding_window_pattern": int(rng.choice([1, 4])), "prefix_dense_intermediate_size": 40,
+        "attention_bias": bool(rng.random() < 0.3),
+    }  # fmt: skip
+
+
+def _granitemoe_swa(rng: Draw) -> dict[str, Any]:
+    config = _granitemoeshared(rng) | {"num_hidden_layers": 3, "sliding_window": 9}
+    kinds = [str(kind) for kind in rng.permutation(["full_attention", "sliding_attention", "sliding_attention"])]
+    bases = [float(rng.choice([0.0, 100.0, 1e4])) for _ in range(3)]
+    return config | {"layer_types": kinds, "layer_rope_theta": bases if rng.random() < 0.6 else None}
+
+
+def _dbrx(rng: Draw) -> dict[str, Any]:
+    config, told = base(rng), experts(rng)
+    return {
+        "vocab_size": config["vocab_size"], "d_model": config["hidden_size"], "n_layers": 2,
+        "n_heads": config["num_attention_heads"], "max_seq_len": config["max_position_embeddings"],
+        "attn_config": {
+            "kv_n_heads": config["num_key_value_heads"], "clip_qkv": float(rng.choice([0.8, 8.0])),
+            "rope_theta": float(rng.choice([1e2, 5e5])),
+        },
+        "ffn_config": {
+            "ffn_hidden_size": int(rng.choice([16, 23])), "moe_num_experts": told["num_experts"],
+            "moe_top_k": told["num_experts_per_tok"],
+            "moe_normalize_expert_weights": 1.0 if rng.random() < 0.7 else None,
+        },
+    }  # fmt: skip
+
+
+def _sarvam_mla(rng: Draw) -> dict[str, Any]:
+    return _latent(rng, ("default", "yarn")) | _grouped(rng)
+
+
+def _sarvam_moe(rng: Draw) -> dict[str, Any]:
+    return _turned(rng) | _grouped(rng) | {"use_qk_norm": True}
+
+
 def bailing_moe(rng: Draw) -> dict[str, Any]:
     """Recorded as a twin, and not through files: transformers does not hold it."""
     config = _turned(rng, ("default",), 8) | _grouped(rng) | {"use_qk_norm": bool(rng.random() < 0.7)}
@@ -154,5 +238,7 @@ MIXTURES: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "dots1": _dots1, "solar_open": _solar_open, "exaone_moe": _exaone_moe, "ernie4_5_moe": _ernie4_5_moe,
     "hunyuan_v1_moe": _hunyuan_moe, "minimax_m2": _minimax_m2, "phimoe": _phimoe, "granitemoeshared": _granitemoeshared,
     "glm4_moe_lite": _glm4_moe_lite, "youtu": _youtu, "llama4_text": _llama4, "mimo_v2_flash": _mimo_v2_flash,
-    "minicpm3": _minicpm3,
+    "minicpm3": _minicpm3, "hy_v3": _hy_v3, "afmoe": _afmoe, "mellum": _mellum, "flex_olmo": _flex_olmo,
+    "cohere2_moe": _cohere2_moe, "granitemoe_swa": _granitemoe_swa, "dbrx": _dbrx, "sarvam_mla": _sarvam_mla,
+    "sarvam_moe": _sarvam_moe,
 }  # fmt: skip

@@ -110,6 +110,17 @@ def check_encoder(expected: Encoded) -> float:
     return worst
 
 
+def check_briefly(expected: Expected) -> float:
+    """The prompt in two pieces alone: for families whose states, texts and batches are those of others."""
+    decoder = decoder_of(
+        expected.config, Arrays(weights(expected.shapes, expected.seed)), Config(precision="high", cache=False)
+    )
+    text, found = decoder.text(), []
+    for low, high in ((0, 25), (25, 40)):
+        found += decoder._run([Work(text, expected.prompt[low:high], high - low)], 40)
+    return _error("the prompt in two pieces", np.concatenate(found), expected.logits)
+
+
 def check(expected: Expected, whole: bool = True) -> float:
     """The largest error of all logits. Raises AssertionError where it is too large or the text is another one. Not
     ``whole``: without padded batches, and of the text the first words alone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -31,13 +32,7 @@ def attend(
     queries and keys are normalised, by the weights that are called as ``normed`` says; ``grown``: what queries are
     multiplied by."""
     qkv = net.linear(y, *(f"{at}.{name}" for name in names))
-    gamma = None
-    if norms is not None:
-        own = [net.weight(f"{at}.{name}.weight") for name in normed]
-        if any(one.shape != (heads.size,) for one in own):
-            raise FormatError(f"{at}: norms of queries and keys are no vectors of {heads.size} numbers, a head's size")
-        tiled = [np.tile(one, (n, 1)) for one, n in zip(own, (heads.count, heads.groups), strict=True)]
-        gamma = np.concatenate(tiled) + np.float32(norms[1])
+    gamma = None if norms is None else norms_of_heads(net, at, heads, norms[1], normed)
     q, k, v = apart(net, qkv, heads, angles, interleaved, gamma, norms[0] if norms else 0.0)
     q = q if grown is None else net.multiply(q, grown)
     return net.linear(net.attention(q, k, v, heads, layer), f"{at}.{output}")
@@ -58,6 +53,19 @@ def apart(
         qk = net.rotate(qk, angles, heads.size, interleaved)
     q, k = net.split(qk, [heads.count, heads.groups], axis=2)
     return q, k, v
+
+
+def norms_of_heads(
+    net: Layers, at: str, heads: Heads, plus: float = 0.0, normed: Sequence[str] = ("q_norm", "k_norm")
+) -> np.ndarray:  # fmt: skip
+    """Weights of norms for each head of queries and keys, ``[count + groups, size]``, and ``plus``. Raises
+    :class:`FormatError` where they do not fit."""
+    own = [net.weight(f"{at}.{name}.weight") for name in normed]
+    if any(one.shape != (heads.size,) for one in own):
+        raise FormatError(f"{at}: norms of queries and keys are no vectors of {heads.size} numbers, a head's size")
+    tiled = [np.tile(one, (n, 1)) for one, n in zip(own, (heads.count, heads.groups), strict=True)]
+    found: np.ndarray = np.concatenate(tiled) + np.float32(plus)
+    return found
 
 
 def grouped(net: Layers, y: Value, name: str, heads: Heads) -> Value:
@@ -81,6 +89,14 @@ def gated_of(net: Layers, y: Value, at: str, activation: str) -> Value:
         return net.gated(y, f"{at}.gate_proj", f"{at}.up_proj", f"{at}.output_linear", activation)
     inner = net.height(f"{at}.input_linear.weight") // 2
     return net.linear(net.gate(net.linear(y, f"{at}.input_linear"), inner, activation), f"{at}.output_linear")
+
+
+def with_sinks(net: Layers, heads: Heads, name: str) -> Heads:
+    """Heads with the sinks of a weight. Raises :class:`FormatError` where these are not one for each."""
+    found = net.weight(name).reshape(-1)
+    if len(found) != heads.count:
+        raise FormatError(f"'{name}' has {len(found)} numbers; expected are {heads.count}, one for each head")
+    return replace(heads, sinks=tuple(found.tolist()))
 
 
 def slopes(heads: int, most: float = 8.0) -> tuple[float, ...]:
@@ -110,4 +126,4 @@ def head(
     return net.finish(net.softcap(net.multiply(net.product(x, weight, bias), scale), softcap))
 
 
-__all__ = ["apart", "attend", "gated_of", "grouped", "head", "slopes"]
+__all__ = ["apart", "attend", "gated_of", "grouped", "head", "norms_of_heads", "slopes", "with_sinks"]

@@ -3,6 +3,7 @@ Experts that a token does not take are not computed, and their weights are not r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -14,6 +15,8 @@ from MNN.llm.models.config import Config
 from MNN.llm.models.layers import Layers
 from MNN.llm.models.weights import Array, alike
 
+USUAL, NUMBERED = ("down_proj", "gate_proj", "up_proj"), ("w2", "w1", "w3")
+"""What checkpoints call the parts of an expert: what is behind, gates, and what they let through."""
 _COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")
 """What configurations call the number of experts, older and newer ones of a family differently."""
 
@@ -72,10 +75,9 @@ def number_of(config: Config) -> int:
     return config.count(next((name for name in _COUNTS if config.get(name) is not None), _COUNTS[0]))
 
 
-def usual(at: str) -> Experts:
-    """The names that most checkpoints have."""
-    names = (f"{at}.{{}}.{part}_proj.weight" for part in ("down", "gate", "up"))
-    return Experts(*names)
+def usual(at: str, parts: Sequence[str] = USUAL) -> Experts:
+    """The names that most checkpoints have, or those of other ``parts``."""
+    return Experts(*(f"{at}.{{}}.{part}.weight" for part in parts))
 
 
 def mixture(net: Layers, x: Value, router: str, routing: Routing, experts: Experts, activation: str) -> Value:
@@ -172,6 +174,6 @@ def _height(matrices: list[Array]) -> int:
 
 
 __all__ = [
-    "Experts", "Routing", "choose", "largest", "matrices", "mixed", "mixture", "number_of", "routed", "taken", "usual",
-    "weighted",
+    "NUMBERED", "USUAL", "Experts", "Routing", "choose", "largest", "matrices", "mixed", "mixture", "number_of",
+    "routed", "taken", "usual", "weighted",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """Llama 1 to 3 (Touvron et al. 2023, arXiv:2302.13971), and what is built like it: Mistral, Ministral, Yi, SmolLM2,
-InternLM3, Seed-OSS, ERNIE 4.5, Helium, CWM (arXiv:2510.02387); and Mixtral (arXiv:2401.04088), with experts behind
-attention."""
+InternLM3, Seed-OSS, ERNIE 4.5, Helium, IQuest-Coder, CWM (arXiv:2510.02387); and Mixtral (arXiv:2401.04088), with
+experts behind attention."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from MNN.frontends.common.expressions import binary
 from MNN.ir.graph import Graph, Value
 from MNN.llm.models.blocks import attend, head
 from MNN.llm.models.config import Config
-from MNN.llm.models.experts import Experts, Routing, mixture
+from MNN.llm.models.experts import NUMBERED, Routing, mixture, usual
 from MNN.llm.models.families import family, translates
 from MNN.llm.models.layers import Layers
 from MNN.llm.models.weights import as_number
@@ -33,7 +33,7 @@ def _scaled(values: Mapping[str, object]) -> Mapping[str, object]:
     return values if told else {**values, "rope_parameters": _CWM}
 
 
-@family("llama", "internlm3", "seed_oss", "ernie4_5", "helium", *_WINDOWED)
+@family("llama", "internlm3", "seed_oss", "ernie4_5", "helium", "iquestcoder", *_WINDOWED)
 def llama(config: Config, net: Layers) -> Graph:
     mixed = config.family == "mixtral"
     whole = 4 if config.family == "cwm" else 0  # every fourth layer sees all, from the first one on
@@ -58,7 +58,7 @@ def llama(config: Config, net: Layers) -> Graph:
             y = net.gated(y, f"{mlp}.gate_proj", f"{mlp}.up_proj", f"{mlp}.down_proj", config.activation)
         else:
             moe = f"{at}.block_sparse_moe"
-            names = Experts(*(f"{moe}.experts.{{}}.{part}.weight" for part in ("w2", "w1", "w3")))
+            names = usual(f"{moe}.experts", NUMBERED)
             y = mixture(net, y, f"{moe}.gate", routing, names, config.activation)
         x = net.add(x, y)
     return head(config, net, net.rms_norm(net.picked(x), "model.norm", config.epsilon))

@@ -1,5 +1,5 @@
-"""Families like Llama whose feed-forward layers have no gates: Arcee (AFM 2025) and Nemotron (Minitron,
-arXiv:2402.16819, 2407.14679) with the square of what is above zero (Primer, arXiv:2109.08668), and Apertus
+"""Families like Llama whose feed-forward layers have no gates: Arcee (AFM 2025), Jais 2 (MBZUAI 2025) and Nemotron
+(Minitron, arXiv:2402.16819, 2407.14679) with the square of what is above zero (Primer, arXiv:2109.08668), and Apertus
 (arXiv:2509.14233) with xIELU (Huang & Schlag 2024, arXiv:2411.13010)."""
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from MNN.llm.models.layers import Layers
 
 _PLACES = {
     "arcee": ("input_layernorm", "post_attention_layernorm", 1e4, 1.0),
+    "jais2": ("input_layernorm", "post_attention_layernorm", 1e4, 1.0),
     "nemotron": ("input_layernorm", "post_attention_layernorm", 1e4, 0.5),
     "apertus": ("attention_layernorm", "feedforward_layernorm", 12e6, 1.0),
 }
@@ -39,7 +40,9 @@ def ungated(config: Config, net: Layers) -> Graph:
 
 
 def _norm(config: Config, net: Layers, x: Value, name: str) -> Value:
-    """Nemotron's are layer norms whose weights are added to one."""
+    """Jais 2 has layer norms, and Nemotron such whose weights are added to one."""
+    if config.family == "jais2":
+        return net.layer_norm(x, name, config.number("layer_norm_eps", 1e-5))
     if config.family != "nemotron":
         return net.rms_norm(x, name, config.epsilon)
     return net.layer_norm(x, name, config.number("norm_eps", 1e-5), plus=1.0)

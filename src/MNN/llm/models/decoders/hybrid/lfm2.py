@@ -10,7 +10,7 @@ from MNN.errors import FormatError
 from MNN.ir.graph import Graph, Value
 from MNN.llm.models.blocks import attend, head
 from MNN.llm.models.config import Config
-from MNN.llm.models.experts import Experts, Routing, mixture
+from MNN.llm.models.experts import NUMBERED, Routing, mixture, usual
 from MNN.llm.models.families import KEYS, family, keeps, translates
 from MNN.llm.models.layers import Layers
 from MNN.llm.models.recurrent import CONVOLUTION, convolved
@@ -69,7 +69,7 @@ def lfm2(config: Config, net: Layers) -> Graph:
             gate, up, down = (f"{at}.feed_forward.{name}" for name in _PARTS)
             y = net.gated(y, gate, up, down, "silu")
         else:
-            names = Experts(*(f"{at}.feed_forward.experts.{{}}.{name}.weight" for name in ("w2", "w1", "w3")))
+            names = usual(f"{at}.feed_forward.experts", NUMBERED)
             own = replace(routing, correction=f"{at}.feed_forward.expert_bias" if biased else "")
             y = mixture(net, y, f"{at}.feed_forward.gate", own, names, "silu")
         x = net.add(x, y)

@@ -13,7 +13,7 @@ from MNN.errors import FormatError
 from MNN.ir.graph import Graph, Value
 from MNN.llm.models.blocks import attend, head
 from MNN.llm.models.config import Config
-from MNN.llm.models.experts import Experts, Routing, mixture
+from MNN.llm.models.experts import NUMBERED, Routing, mixture, usual
 from MNN.llm.models.families import KEYS, family, keeps
 from MNN.llm.models.layers import Heads, Layers
 from MNN.llm.models.recurrent import MATRIX, summed_up
@@ -53,7 +53,7 @@ def minimax(config: Config, net: Layers) -> Graph:
             y = attend(net, x, f"{at}.self_attn", heads, i, angles)
         x = _weighed(config, net, x, y, "linear_attn" if own else "full_attn")
         x = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
-        names = Experts(*(f"{moe}.experts.{{}}.{part}.weight" for part in ("w2", "w1", "w3")))
+        names = usual(f"{moe}.experts", NUMBERED)
         x = _weighed(config, net, x, mixture(net, x, f"{moe}.gate", routing, names, config.activation), "mlp")
     return head(config, net, net.rms_norm(net.picked(x), "model.norm", config.epsilon))
 

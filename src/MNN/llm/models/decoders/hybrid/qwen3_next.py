@@ -9,18 +9,16 @@ import numpy as np
 
 from MNN.errors import FormatError
 from MNN.ir.graph import Graph, Value
-from MNN.llm.models.blocks import apart, head
+from MNN.llm.models.blocks import apart, head, norms_of_heads
 from MNN.llm.models.config import Config
 from MNN.llm.models.decoders.hybrid.granite import recurrent_layers
 from MNN.llm.models.decoders.mixtures.qwen_moe import feed_forward
+from MNN.llm.models.delta import delta_rule, gated_norm
 from MNN.llm.models.experts import Routing
 from MNN.llm.models.families import KEYS, family, keeps
 from MNN.llm.models.layers import Angles, Heads, Layers
 from MNN.llm.models.mamba import softplus
-from MNN.llm.models.recurrent import CONVOLUTION, MATRIX, convolved, summed_up
-
-_TINY = 1e-6
-"""Added to the square of a key's length."""
+from MNN.llm.models.recurrent import CONVOLUTION, MATRIX, convolved
 
 
 def _recurrent(config: Config) -> list[bool]:
@@ -68,11 +66,7 @@ def _attend(config: Config, net: Layers, y: Value, at: str, heads: Heads, layer:
     rows = np.arange(2 * wide).reshape(heads.count, 2, heads.size).swapaxes(0, 1).reshape(-1)
     q, gate = net.split(_reordered(net, y, f"{at}.q_proj", rows), [wide, wide])
     qkv = net.concat([q, net.linear(y, f"{at}.k_proj", f"{at}.v_proj")])
-    norms = [net.weight(f"{at}.{name}.weight") + np.float32(1) for name in ("q_norm", "k_norm")]
-    if any(norm.shape != (heads.size,) for norm in norms):
-        raise FormatError(f"{at}: norms of queries and keys are no vectors of {heads.size} numbers, a head's size")
-    gamma = np.concatenate([np.tile(n, (k, 1)) for n, k in zip(norms, (heads.count, heads.groups), strict=True)])
-    q, k, v = apart(net, qkv, heads, angles, gamma=gamma, epsilon=config.epsilon)
+    q, k, v = apart(net, qkv, heads, angles, gamma=norms_of_heads(net, at, heads, 1.0), epsilon=config.epsilon)
     out = net.multiply(net.attention(q, k, v, heads, layer), net.op("Sigmoid", gate))
     return net.linear(out, f"{at}.o_proj")
 
@@ -96,23 +90,12 @@ def _delta(config: Config, net: Layers, y: Value, at: str, layer: int) -> Value:
     mixed, gate = net.split(both, [2 * keys + values, values])
     share, rate = net.split(shares, [heads, heads])
     mixed = net.activation(config.activation, convolved(net, mixed, f"{at}.conv1d", layer))
-    q, k, v = net.split(mixed, [keys, keys, values])
-    q, k = (_unit(net, net.reshape(t, 0, 0, groups, size), size) for t in (q, k))
     rate = softplus(net, net.add(rate, net.vector(f"{at}.dt_bias")))
     decay = net.unary("EXP", net.multiply(rate, net.const(-np.exp(net.weight(f"{at}.A_log")))))
-    if config.flag("linear_heads_in_turns"):  # GGUF: one head of values of each head of keys, then the next ones
-        q, k = (net.concat([t] * each, 2) for t in (q, k))
-    v = net.reshape(v, 0, 0, heads, value_size)
-    q = net.multiply(q, size**-0.5)
-    out = summed_up(net, q, k, v, decay, layer, (heads, size, value_size), net.op("Sigmoid", share))
-    out = net.rms_norm(out, f"{at}.norm", config.epsilon)
-    out = net.multiply(out, net.activation("silu", net.reshape(gate, 0, 0, heads, value_size)))
-    return net.linear(net.reshape(out, 0, 0, values), f"{at}.out_proj")
-
-
-def _unit(net: Layers, x: Value, size: int) -> Value:
-    """Heads of the length 1."""
-    return net.multiply(net.op("LayerNorm", x, axis=[-1], epsilon=_TINY / size, useRMSNorm=True), size**-0.5)
+    in_turns = config.flag("linear_heads_in_turns")  # GGUF: one head of values of each head of keys, then the next ones
+    form = (heads, size, value_size)
+    out = delta_rule(net, mixed, decay, net.op("Sigmoid", share), layer, groups, form, in_turns)
+    return net.linear(gated_norm(net, out, gate, f"{at}.norm", config.epsilon, "silu"), f"{at}.out_proj")
 
 
 def _side_by_side(groups: int, sizes: Sequence[int]) -> np.ndarray:

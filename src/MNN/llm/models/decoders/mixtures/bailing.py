@@ -4,17 +4,28 @@ normalised and turned in part; experts that have a score by themselves, and some
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from MNN.errors import UnsupportedError
 from MNN.ir.graph import Graph, Value
 from MNN.llm.models.blocks import attend, head
 from MNN.llm.models.config import Config
-from MNN.llm.models.decoders.mixtures.glm4_moe import gated
-from MNN.llm.models.experts import Routing, mixture, usual
+from MNN.llm.models.decoders.mixtures.glm4_moe import Places, experts, gated
 from MNN.llm.models.families import family, translates
 from MNN.llm.models.layers import Layers
 
+LING = Places(added="gate.expert_bias")
+"""Where experts of Ling are."""
 _NORMS = ("query_layernorm", "key_layernorm")
+
+
+@translates("sarvam_moe")
+def _sarvam(values: Mapping[str, object]) -> Mapping[str, object]:
+    """All of each head is turned."""
+    names = {"num_experts": "n_routed_experts", "num_shared_experts": "n_shared_experts"}
+    found = {new: values[old] for new, old in names.items() if old in values}
+    usual = {"partial_rotary_factor": 1.0, "rope_theta": 8e6, "first_k_dense_replace": 1, "head_dim": 64}
+    return {**usual, **found, **values}
 
 
 @translates("bailing_moe")
@@ -25,7 +36,7 @@ def _usual(values: Mapping[str, object]) -> Mapping[str, object]:
     return {"partial_rotary_factor": 0.5, **values}
 
 
-@family("bailing_moe")
+@family("bailing_moe", "sarvam_moe")
 def bailing(config: Config, net: Layers) -> Graph:
     heads = config.heads()
     angles = net.angles(config.rotary(heads.size, theta=6e5))
@@ -45,13 +56,4 @@ def bailing(config: Config, net: Layers) -> Graph:
 def _experts(config: Config, net: Layers, y: Value, at: str) -> Value:
     if config.get("score_function") not in (None, "sigmoid"):
         raise UnsupportedError(f"experts of Ling that are scored by {config.get('score_function')!r} are not known")
-    groups, kept = (max(int(config.number(key, 1)), 1) for key in ("n_group", "topk_group"))
-    scale, normal = config.number("routed_scaling_factor", 1.0), config.flag("norm_topk_prob", True)
-    correction = f"{at}.gate.expert_bias"
-    correction = correction if correction in net.weights else ""
-    count, most = config.count("num_experts"), config.count("num_experts_per_tok")
-    routing = Routing(count, most, normal, scale, True, groups, kept, 2, True, correction).checked()
-    routed = mixture(net, y, f"{at}.gate", routing, usual(f"{at}.experts"), config.activation)
-    if f"{at}.shared_experts.gate_proj.weight" not in net.weights:
-        return routed
-    return net.add(routed, gated(config, net, y, f"{at}.shared_experts"))
+    return experts(config, net, y, at, LING if f"{at}.{LING.added}" in net.weights else replace(LING, added=""))

@@ -17,7 +17,7 @@ from MNN.llm.models.families import family, translates
 from MNN.llm.models.layers import Angles, Heads, Layers
 from MNN.llm.models.rotary import yarn_mscale
 
-_SIGMOID = ("deepseek_v3", "glm4_moe_lite")
+_SIGMOID = ("deepseek_v3", "glm4_moe_lite", "sarvam_mla")
 """Families whose experts have a score by themselves."""
 
 
@@ -36,16 +36,14 @@ def _minicpm3(values: Mapping[str, object]) -> Mapping[str, object]:
 
 @family("deepseek_v2", *_SIGMOID, "youtu", "minicpm3")
 def deepseek(config: Config, net: Layers) -> Graph:
-    still, turned = config.count("qk_nope_head_dim"), config.count("qk_rope_head_dim")
-    count = config.count("num_attention_heads")
-    heads = Heads(count, count, still + turned, _scale(config, still + turned))
-    angles = net.angles(config.rotary(turned))
+    heads = latent_heads(config)
+    angles = net.angles(config.rotary(config.count("qk_rope_head_dim")))
     mixed, residual = _mixed(config), config.number("residual_scale", 1.0)
     x = net.multiply(net.embed("model.embed_tokens.weight"), config.number("scale_emb", 1.0))
     for i in range(config.layers):
         at, mlp = f"model.layers.{i}", f"model.layers.{i}.mlp"
         y = net.rms_norm(x, f"{at}.input_layernorm", config.epsilon)
-        x = net.add(x, net.multiply(_attend(config, net, y, f"{at}.self_attn", heads, i, angles), residual))
+        x = net.add(x, net.multiply(latent(config, net, y, f"{at}.self_attn", heads, i, angles), residual))
         y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
         if not mixed[i]:
             x = net.add(x, net.multiply(_gated(config, net, y, mlp), residual))
@@ -65,13 +63,22 @@ def _mixed(config: Config) -> list[bool]:
         return [kind == "sparse" for kind in told]
     if config.family in ("youtu", "minicpm3"):
         return [False] * config.layers
-    first = int(config.number("first_k_dense_replace", 1 if config.family == "glm4_moe_lite" else 0))
+    first = int(config.number("first_k_dense_replace", 0 if config.family.startswith("deepseek") else 1))
     every = max(int(config.number("moe_layer_freq", 1)), 1)
     return [i >= first and i % every == 0 for i in range(config.layers)]
 
 
 def _gated(config: Config, net: Layers, y: Value, at: str) -> Value:
     return net.gated(y, f"{at}.gate_proj", f"{at}.up_proj", f"{at}.down_proj", config.activation)
+
+
+def latent_heads(config: Config) -> Heads:
+    """A head has numbers of its own, and some that are turned, of which all heads share those of keys."""
+    count, size = (
+        config.count("num_attention_heads"),
+        config.count("qk_nope_head_dim") + config.count("qk_rope_head_dim"),
+    )
+    return Heads(count, count, size, _scale(config, size))
 
 
 def _scale(config: Config, size: int) -> float:
@@ -103,22 +110,33 @@ def _routing(config: Config, at: str) -> Routing:
     return Routing(count, most, False, scale, groups=groups, kept=kept).checked()
 
 
-def _attend(config: Config, net: Layers, y: Value, at: str, heads: Heads, layer: int, angles: Angles) -> Value:
+def latent(
+    config: Config, net: Layers, y: Value, at: str, heads: Heads, layer: int, angles: Angles | None,
+    gate: Value | None = None, output: str = "o_proj",
+) -> Value:  # fmt: skip
+    """Multi-head latent attention, with the ``output``'s layer behind it. ``angles``: None where nothing is turned;
+    ``gate``: what results of heads are multiplied by, ``[batch, sequence, count]``."""
     rank, value = config.count("kv_lora_rank"), config.count("v_head_dim")
-    turned = angles[2]
+    turned = config.count("qk_rope_head_dim")
     still = heads.size - turned
-    interleaved = config.flag("rope_interleave", True)
     if config.get("q_lora_rank") is None:
         q = net.linear(y, f"{at}.q_proj")
     else:
         q = net.rms_norm(net.linear(y, f"{at}.q_a_proj"), f"{at}.q_a_layernorm", 1e-6)
         q = net.linear(q, f"{at}.q_b_proj")
-    q_still, q_turned = net.split(net.reshape(q, 0, 0, heads.count, heads.size), [still, turned])
+    q = net.reshape(q, 0, 0, heads.count, heads.size)
     few, k_turned = net.split(net.linear(y, f"{at}.kv_a_proj_with_mqa"), [rank, turned])
     both = net.linear(net.rms_norm(few, f"{at}.kv_a_layernorm", 1e-6), f"{at}.kv_b_proj")
     k_still, v = net.split(net.reshape(both, 0, 0, heads.count, still + value), [still, value])
-    q_turned = net.rotate(q_turned, angles, turned, interleaved)
-    k_turned = net.rotate(net.reshape(k_turned, 0, 0, 1, turned), angles, turned, interleaved)
-    k_turned = net.repeat(k_turned, heads.count)
-    q, k = net.concat([q_still, q_turned]), net.concat([k_still, k_turned])
-    return net.linear(net.attention(q, k, v, heads, layer, value), f"{at}.o_proj")
+    k_turned = net.reshape(k_turned, 0, 0, 1, turned)
+    if angles is not None:
+        interleaved = config.flag("rope_interleave", True)
+        q_still, q_turned = net.split(q, [still, turned])
+        q = net.concat([q_still, net.rotate(q_turned, angles, turned, interleaved)])
+        k_turned = net.rotate(k_turned, angles, turned, interleaved)
+    k = net.concat([k_still, net.repeat(k_turned, heads.count)])
+    out = net.attention(q, k, v, heads, layer, value)
+    if gate is not None:
+        each = net.multiply(net.reshape(out, 0, 0, heads.count, value), net.op("Unsqueeze", gate, squeezeDims=[3]))
+        out = net.reshape(each, 0, 0, heads.count * value)
+    return net.linear(out, f"{at}.{output}")

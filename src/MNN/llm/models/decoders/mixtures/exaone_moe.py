@@ -8,9 +8,11 @@ from dataclasses import replace
 from MNN.ir.graph import Graph
 from MNN.llm.models.blocks import attend, head
 from MNN.llm.models.config import Config
-from MNN.llm.models.decoders.mixtures.glm4_moe import experts, gated
+from MNN.llm.models.decoders.mixtures.glm4_moe import Places, experts, gated
 from MNN.llm.models.families import family
 from MNN.llm.models.layers import Layers
+
+_PLACES = Places(added="e_score_correction_bias")
 
 
 @family("exaone_moe")
@@ -29,5 +31,5 @@ def exaone_moe(config: Config, net: Layers) -> Graph:
         y = net.rms_norm(x, f"{at}.input_layernorm", config.epsilon)
         x = net.add(x, attend(net, y, f"{at}.self_attn", replace(heads, window=window), i, turned, norms=norms))
         y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
-        x = net.add(x, experts(config, net, y, mlp, room="") if mixed[i] else gated(config, net, y, mlp))
+        x = net.add(x, experts(config, net, y, mlp, _PLACES) if mixed[i] else gated(config, net, y, mlp))
     return head(config, net, net.rms_norm(net.picked(x), "model.norm", config.epsilon))

@@ -12,7 +12,7 @@ from MNN.frontends.common.expressions import binary
 from MNN.ir.graph import Graph, Value
 from MNN.ir.quant import QuantizedArray
 from MNN.llm.files.quantised.mxfp4 import TURNED
-from MNN.llm.models.blocks import attend, head
+from MNN.llm.models.blocks import attend, head, with_sinks
 from MNN.llm.models.config import Config
 from MNN.llm.models.experts import Routing, choose, routed, weighted
 from MNN.llm.models.families import family
@@ -31,10 +31,8 @@ def gpt_oss(config: Config, net: Layers) -> Graph:
         at = f"model.layers.{i}"
         y = net.rms_norm(x, f"{at}.input_layernorm", config.epsilon)
         name = f"{at}.self_attn.sinks"
-        sinks = net.weight(name if name in net.weights else f"{name}.weight").reshape(-1)  # as GGUF has it
-        if len(sinks) != heads.count:
-            raise FormatError(f"'{at}.self_attn.sinks' has {len(sinks)} numbers; expected are {heads.count}")
-        own = replace(heads, window=windows[i], sinks=tuple(sinks.tolist()))
+        name = name if name in net.weights else f"{name}.weight"  # as GGUF has it
+        own = with_sinks(net, replace(heads, window=windows[i]), name)
         x = net.add(x, attend(net, y, f"{at}.self_attn", own, i, angles))
         y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
         x = net.add(x, _experts(config, net, y, f"{at}.mlp", routing))

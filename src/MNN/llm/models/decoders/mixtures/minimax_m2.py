@@ -9,7 +9,7 @@ from MNN.ir.graph import Graph
 from MNN.llm.models.blocks import head
 from MNN.llm.models.config import Config
 from MNN.llm.models.decoders.dense.olmo2 import attend_normal
-from MNN.llm.models.experts import Experts, Routing, mixture, number_of
+from MNN.llm.models.experts import NUMBERED, Routing, mixture, number_of, usual
 from MNN.llm.models.families import family, translates
 from MNN.llm.models.layers import Layers
 
@@ -33,7 +33,7 @@ def minimax_m2(config: Config, net: Layers) -> Graph:
         y = net.rms_norm(x, f"{at}.input_layernorm", config.epsilon)
         x = net.add(x, attend_normal(config, net, y, f"{at}.self_attn", heads, i, angles))
         y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
-        names = Experts(*(f"{moe}.experts.{{}}.{part}.weight" for part in ("w2", "w1", "w3")))
+        names = usual(f"{moe}.experts", NUMBERED)
         correction, most = f"{moe}.e_score_correction_bias", config.count("num_experts_per_tok")
         routing = Routing(number_of(config), most, True, sigmoid=True, correction=correction).checked()
         x = net.add(x, mixture(net, y, f"{moe}.gate", routing, names, config.activation))

@@ -12,7 +12,7 @@ from MNN.frontends.common.expressions import binary, select
 from MNN.ir.graph import Graph, Value
 from MNN.llm.models.blocks import attend, head
 from MNN.llm.models.config import Config
-from MNN.llm.models.experts import Experts, Routing, largest, mixed
+from MNN.llm.models.experts import NUMBERED, Routing, largest, mixed, usual
 from MNN.llm.models.families import family, translates
 from MNN.llm.models.layers import Layers
 
@@ -47,7 +47,7 @@ def phimoe(config: Config, net: Layers) -> Graph:
         x = net.add(x, attend(net, y, f"{at}.self_attn", heads, i, angles))
         y = net.layer_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
         scores = net.product(y, net.weight(f"{moe}.gate.weight"))
-        names = Experts(*(f"{moe}.experts.{{}}.{part}.weight" for part in ("w2", "w1", "w3")))
+        names = usual(f"{moe}.experts", NUMBERED)
         weights, index = _chosen(net, scores, routing.count, config.number("router_jitter_noise", 0.01))
         x = net.add(x, mixed(net, y, weights, index, routing.count, names, config.activation))
     return head(config, net, net.layer_norm(net.picked(x), "model.norm", config.epsilon))
