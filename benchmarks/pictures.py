@@ -67,7 +67,9 @@ class Row(NamedTuple):
         return min(t for t in (self.opencv, self.pymnn) if t is not None) / self.ours
 
 
-def measure(workers: dict[str, Worker], size: str, kind: str, name: str, threads: int, seconds: float) -> Row | None:
+def measure(
+    workers: dict[str, Worker], size: str, kind: str, name: str, threads: int, seconds: float, clock: str = "wall"
+) -> Row | None:
     """One case in all libraries in turns; None, and a word about it, where ours or OpenCV's fails."""
     least: dict[str, float] = {}
     results: dict[str, Any] = {}
@@ -76,7 +78,7 @@ def measure(workers: dict[str, Worker], size: str, kind: str, name: str, threads
             if turn and library == "pymnn":  # whose calls are long
                 continue
             save = turn == 0 and library != "pymnn"
-            found = worker.ask(size=size, kind=kind, name=name, seconds=seconds, save=save)
+            found = worker.ask(size=size, kind=kind, name=name, seconds=seconds, clock=clock, save=save)
             if "error" in found:
                 if library != "pymnn":
                     print(f"{library}, {name}, {size} {kind}: {found['error']}", file=sys.stderr)
@@ -165,7 +167,7 @@ def main() -> None:
         for size in options.sizes:
             for kind in options.kinds:
                 for name in names(kind, options.further):
-                    row = measure(workers, size, kind, name, threads, options.seconds)
+                    row = measure(workers, size, kind, name, threads, options.seconds, options.clock)
                     if row is not None:
                         rows.append(row)
                         print(table([row]).splitlines()[-1], flush=True)
@@ -183,6 +185,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=["480p"])
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["u8 1", "u8 3", "f32 1", "f32 3"])
     parser.add_argument("--seconds", type=float, default=0.03, help="for which a case is timed in each turn")
+    clocks = "time on the wall, or of processors: for one thread on machines with neighbours"
+    parser.add_argument("--clock", choices=("wall", "processor"), default="wall", help=clocks)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--publish", action="store_true", help=f"write {PAGE.relative_to(REPOSITORY)}")
     which.add_argument("--further", action="store_true", help="measure other functions, beside OpenCV alone")

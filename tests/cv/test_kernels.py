@@ -57,8 +57,12 @@ def _calls(random: np.random.Generator, im: Any) -> dict[str, Any]:
     if im.size < 1 << 13:  # numpy's are slow
         pyramids = {"pyrDown": lambda: mcv.pyrDown(im, None, b), "pyrDown size": lambda: mcv.pyrDown(im, half),
                     "pyrUp": lambda: mcv.pyrUp(im, again)}  # fmt: skip
+    plain = im if im.dtype in (np.uint8, np.float32) and im.ndim == 2 else one
+    if im.ndim == 3 and im.shape[2] > 2:
+        plain = im[:, :, :3].astype(np.float32 if im.dtype.itemsize > 1 else np.uint8)
     return {
         **pyramids,
+        "bilateralFilter": lambda: mcv.bilateralFilter(plain, size[0], 40, 2.5, b),
         **{f"flip {n}": lambda n=n: mcv.flip(im, n) for n in (-1, 0, 1)},
         **{f"rotate {n}": lambda n=n: mcv.rotate(im, n) for n in range(3)},
         "merge": lambda: mcv.merge([one, one[::-1], np.fliplr(one)][: 2 + kind % 2]),

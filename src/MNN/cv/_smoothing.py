@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -18,7 +19,7 @@ from MNN.cv._constants import (
     THRESH_BINARY_INV,
 )
 from MNN.cv._filter import depth, gaussian, separable
-from MNN.cv.kernels import arithmetic
+from MNN.cv.kernels import arithmetic, bilateral
 from MNN.cv.kernels import filters as kernels
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.var import Var
@@ -38,22 +39,34 @@ def bilateralFilter(  # noqa: N802
                          f"{image.shape}")  # fmt: skip
     colour, space = (s if s > 0 else 1.0 for s in (sigmaColor, sigmaSpace))
     radius = max(round(space * 1.5) if d <= 0 else d // 2, 1)
-    wide = pad(image, radius, radius, radius, radius, borderType).astype(np.float32)
+    wide = pad(image, radius, radius, radius, radius, borderType)
+    factor = -0.5 / (colour * colour)
+    taps = _circle(radius, space)
+    result = bilateral.smoothed(wide, radius, factor, taps)
+    if result is None:
+        result = _smoothed(wide.astype(np.float32), radius, factor, taps, image)
+    return _wrap(result if as_image(src).ndim == 3 else result[:, :, 0])
+
+
+@functools.lru_cache(maxsize=64)
+def _circle(radius: int, space: float) -> tuple[tuple[int, int, float], ...]:
+    """Rows, columns and weights of what is at most ``radius`` from the middle of a square."""
+    each = range(-radius, radius + 1)
+    inside = [(y, x) for y in each for x in each if math.hypot(x, y) <= radius]
+    return tuple((radius + y, radius + x, math.exp(-0.5 * (x * x + y * y) / (space * space))) for y, x in inside)
+
+
+def _smoothed(wide: Array, radius: int, factor: float, taps: Sequence[tuple[int, int, float]], image: Array) -> Array:
     height, width = image.shape[:2]
     middle = wide[radius : radius + height, radius : radius + width]
     total, weights = np.zeros_like(middle), np.zeros((height, width, 1), np.float32)
-    factor = np.float32(-0.5 / (colour * colour))
-    for y in range(-radius, radius + 1):
-        for x in range(-radius, radius + 1):
-            if math.hypot(x, y) > radius:
-                continue
-            part = wide[radius + y : radius + y + height, radius + x : radius + x + width]
-            apart = np.abs(part - middle).sum(2, keepdims=True)
-            weight = np.exp(apart * apart * factor) * np.float32(math.exp(-0.5 * (x * x + y * y) / (space * space)))
-            total += part * weight
-            weights += weight
-    result = to_dtype(total / weights, image.dtype)
-    return _wrap(result if as_image(src).ndim == 3 else result[:, :, 0])
+    for y, x, near in taps:
+        part = wide[y : y + height, x : x + width]
+        apart = np.abs(part - middle).sum(2, keepdims=True)
+        weight = np.exp(apart * apart * np.float32(factor)) * np.float32(near)
+        total += part * weight
+        weights += weight
+    return to_dtype(total / weights, image.dtype)
 
 
 def sqrBoxFilter(  # noqa: N802
