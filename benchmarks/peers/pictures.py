@@ -134,7 +134,7 @@ def main() -> None:
             while clock() < end:
                 start = clock()
                 result = library.done(call())
-                least = min(least, clock() - start)
+                least = min(least, clock() - start or least)  # a processor's clock may stand still
             path = Path(folder) / "result.npy"
             if request["save"]:
                 np.save(path, library.array(result))
