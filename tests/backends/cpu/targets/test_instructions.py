@@ -65,6 +65,7 @@ OPERANDS: dict[can.Capability, Callable[[int], Arrays]] = {
     can.PACK_I16_SIGNED: lambda n: (integers(np.int16, n // 2), integers(np.int16, n // 2) >> 7),
     can.PICK_F32: lambda n: (normal(n // 4), integers(np.int32, n // 4)),
     can.PICK_BYTES: lambda n: tuple(integers(np.int8, n) for _ in "abc"),
+    can.PICK_WITHIN: lambda n: (integers(np.int8, n), integers(np.int8, n)),
     can.SCALE_F32: lambda n: (normal(n // 4), np.linspace(-145, 126, n // 4, dtype=np.float32)),
     can.SCALE_F64: lambda n: (normal(n // 8, np.float64), np.linspace(-1070, 1000, n // 8)),
     can.RECIPROCAL: lambda n: (normal(n // 4),),

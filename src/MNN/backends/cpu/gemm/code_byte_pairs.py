@@ -3,20 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.gemm.code import Contract
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.lang.module import I8, I16, I32, I64, Value
-from MNN.backends.cpu.packing.byte_pairs import COUNTS, shift_of
+from MNN.backends.cpu.packing.byte_pairs import COUNTS, PICKS, shift_of
 from MNN.backends.cpu.products import dot8
 from MNN.backends.cpu.products.dot import load_group
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
 
 _FLIP = 0x80808080
-_LOW_BYTES = 0x00FF00FF
 
 
 @generates(ContractSpec, byte_pairs=True)
@@ -26,60 +25,91 @@ def emit_byte_pairs(spec: ContractSpec, target: Target) -> str:
 
 
 class ContractBytePairs(Contract):
-    """One tap, and runs of A in whole groups, which a panel names in its own order."""
+    """Groups of four values of A, which a panel names in its own order."""
+
+    def _panel(self, base: Value, m0: Value) -> tuple[Value, Value | int]:
+        """As for others; with several taps, where the panel's groups are in a row of A is found once, for all tiles of
+        rows."""
+        k, b = self.k, self.b
+        panel, step = super()._panel(base, m0)
+        self.joined, self.alone, self.paired, picks, body, room = (b.entry(panel, self.nr + i) for i in range(6))
+        self.picks, self.weights = b.gep(panel, I32, picks), b.gep(panel, I32, body)
+        own, in_row = b.gep(panel, I32, self.nr + COUNTS), b.gep(k.scratch, I32, self.spec.mr * self.nr)
+
+        def found() -> list[Value]:
+            with b.loop(b.const(I64, 0), (self.joined + self.paired) * 2 + self.alone) as group:
+                tap = b.load(I32, b.gep(k.pointer("taps"), I32, b.entry(own, room + group.index)))
+                b.store(tap + b.load(I32, b.gep(own, I32, group.index)), b.gep(in_row, I32, group.index))
+            return [in_row, b.const(I64, 0)]
+
+        one = b.icmp("eq", k.slot("n_taps"), 1)
+        self.places, self.tap = b.if_else(one, lambda: [own, b.entry(k.pointer("taps"), 0)], found)
+        return panel, step
 
     def _sums(self, row: Value, right: Sequence[Value], step: Value | int) -> list[Value]:
-        k, b, nr = self.k, self.b, self.nr
-        panel = right[-1]
+        b, panel = self.b, right[-1]
         self.ask_operands(row, self.spec.mr)
-        tap = b.entry(k.pointer("taps"), 0)
-        rows = [b.gep(r, self.a_type, tap) for r in self._row_starts(row)]
+        self.rows = [b.gep(start, I8, self.tap) for start in self._row_starts(row)]
         sums = [b.load(self.acc, b.gep(panel, self.acc, j)) for j in range(self.spec.nv)]
         if self.added is not None:
             sums = [b.add(x, y) for x, y in zip(sums, self.begun(self.spec.nv), strict=True)]
-        fitting, others = (b.entry(panel, nr + i) for i in range(2))
-        places = b.gep(panel, I32, nr + COUNTS)
-        groups = b.and_(b.udiv(k.slot("k"), dot8.DOT4) + (COUNTS - 1), -COUNTS)
-        body = b.gep(places, I32, groups)
-        found, body = self._turns(sums * self.spec.mr, rows, places, fitting, body, lambda x: x, self._of_bytes)
-        places = b.gep(places, I32, fitting)
-        for half in (self._even, self._odd):  # two loops, for registers hold one half of a panel's row
-            found, body = self._turns(found, rows, places, others, body, half, self._of_words)
+        found, places, body = sums * self.spec.mr, self.places, self.weights
+        turns = (self.joined, 2, self._of_two), (self.alone, 1, self._of_one), (self.paired, 2, self._of_eight)
+        for count, groups, products in turns:
+            with b.loop(b.const(I64, 0), count, carry=[*found, body]) as turn:
+                *totals, weights = turn.carried
+                at = [b.entry(places, turn.index * groups + i) for i in range(groups)]
+                products(totals, turn.index, at, weights)
+                turn.next(*totals, b.gep(weights, I32, groups * self.nr))
+            *found, body = turn.results
+            places = b.gep(places, I32, count * groups)
         return found
 
-    def _turns(
-        self, sums: Sequence[Value], rows: Sequence[Value], places: Value, count: Value, body: Value,
-        prepare: Callable[[Value], Value], product: Callable[[Value, Value], Value],
-    ) -> tuple[list[Value], Value]:  # fmt: skip
-        """``sums`` and the products of as many groups as ``count``, which begin at ``places`` of each row, and whose
-        weights lie at ``body``; also where the next ones lie. ``prepare``: what is multiplied of a group of A."""
-        b, spec = self.b, self.spec
-        with b.loop(b.const(I64, 0), count, carry=[*sums, body]) as turn:
-            *totals, panel = turn.carried
-            at = b.entry(places, turn.index)
-            right = [b.load(I32.vec(self.lanes), b.gep(panel, self.acc, j)) for j in range(spec.nv)]
-            for r, pointer in enumerate(rows):
-                left = load_group(b, b.gep(pointer, I8, at), self.lanes)
-                left = prepare(b.xor(left, _FLIP) if shift_of(spec.a) else left)
-                for j in range(spec.nv):
-                    i = r * spec.nv + j
-                    totals[i] = b.add(totals[i], product(left, right[j]))
-            turn.next(*totals, b.gep(panel, I32, self.nr))
-        *found, last = turn.results
-        return found, last
+    def _of_two(self, sums: list[Value], turn: Value, at: Sequence[Value], weights: Value) -> None:
+        """Two groups, summed in 16 bits first."""
+        right = [self._row_of(weights, i) for i in range(2)]
+        for r, pointer in enumerate(self.rows):
+            left = [self._bytes(load_group(self.b, self.b.gep(pointer, I8, place), self.lanes)) for place in at]
+            for j in range(self.spec.nv):
+                self._add(sums, r, j, self.b.add(*(self._pairs(left[i], right[i][j]) for i in range(2))))
 
-    def _even(self, group: Value) -> Value:
-        """The bytes at even places of a group, as 16-bit values."""
-        return self.b.and_(group, _LOW_BYTES)
+    def _of_one(self, sums: list[Value], turn: Value, at: Sequence[Value], weights: Value) -> None:
+        right = self._row_of(weights, 0)
+        for r, pointer in enumerate(self.rows):
+            left = self._bytes(load_group(self.b, self.b.gep(pointer, I8, at[0]), self.lanes))
+            for j in range(self.spec.nv):
+                self._add(sums, r, j, self._pairs(left, right[j]))
 
-    def _odd(self, group: Value) -> Value:
-        return self.b.lshr(self.b.bitcast(group, I16.vec(2 * self.lanes)), 8)
+    def _of_eight(self, sums: list[Value], turn: Value, at: Sequence[Value], weights: Value) -> None:
+        """Two groups one behind the other, paired anew."""
+        b, bytes_ = self.b, 4 * self.lanes
+        picks = b.gep(self.picks, I8, turn * PICKS)
+        for i in range(2):  # one row of weights after the other: registers hold one
+            pick = b.load(I8.vec(16), b.gep(picks, I8, 16 * i), align=1)
+            pick = b.shuffle(pick, None, [n % 16 for n in range(bytes_)])
+            right = self._row_of(weights, i)
+            for r, pointer in enumerate(self.rows):
+                eight = b.load(I64, b.gep(pointer, I8, at[0]), align=1)
+                left = self._bytes(b.splat(eight, self.lanes // 2))
+                left = b.perform(can.PICK_WITHIN, left.type, left, pick)
+                for j in range(self.spec.nv):
+                    self._add(sums, r, j, self._pairs(left, right[j]))
 
-    def _of_bytes(self, left: Value, right: Value) -> Value:
-        b, bytes_, words = self.b, I8.vec(4 * self.lanes), I16.vec(2 * self.lanes)
-        pairs = b.perform(can.PAIRS_BYTES, words, b.bitcast(left, bytes_), b.bitcast(right, bytes_))
-        return dot8.multiply_pairs(b, pairs, b.const(words, 1))
+    def _row_of(self, weights: Value, i: int) -> list[Value]:
+        """The bytes of a row of weights, by vectors."""
+        at = [self.b.gep(weights, self.acc, i * self.spec.nv + j) for j in range(self.spec.nv)]
+        return [self.b.load(I8.vec(4 * self.lanes), place) for place in at]
 
-    def _of_words(self, left: Value, right: Value) -> Value:
-        words = I16.vec(2 * self.lanes)
-        return dot8.multiply_pairs(self.b, self.b.bitcast(left, words), self.b.bitcast(right, words))
+    def _bytes(self, values: Value) -> Value:
+        """Values of A as unsigned bytes."""
+        b, words = self.b, I32.vec(self.lanes)
+        if shift_of(self.spec.a):
+            values = b.xor(b.bitcast(values, words), _FLIP)
+        return b.bitcast(values, I8.vec(4 * self.lanes))
+
+    def _pairs(self, left: Value, right: Value) -> Value:
+        return self.b.perform(can.PAIRS_BYTES, I16.vec(2 * self.lanes), left, right)
+
+    def _add(self, sums: list[Value], r: int, j: int, pairs: Value) -> None:
+        i = r * self.spec.nv + j
+        sums[i] = self.b.add(sums[i], dot8.multiply_pairs(self.b, pairs, self.b.const(pairs.type, 1)))

@@ -143,7 +143,7 @@ class ContractSpec(GeneratedSpec):
     number of rows."""
 
     byte_pairs: bool = field(default=False, kw_only=True)
-    """Whether sums are of pairs of bytes: with ``group`` 4, one tap, k in whole groups, and B packed by
+    """Whether sums are of pairs of bytes: with ``group`` 4, k of at least so many, and B packed by
     :func:`MNN.backends.cpu.packing.byte_pairs.pack_byte_pairs` (ldb is not looked at)."""
 
     channels: tuple[int, int] = field(default=(0, 0), kw_only=True)
@@ -176,12 +176,14 @@ class ContractSpec(GeneratedSpec):
         return (*self.arguments, *(ROUTED_ROWS if self.routed else ()), *operand_slots(self.operands))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
-        """A tile of sums; for plain B also one packed panel."""
+        """A tile of sums; for plain B also one packed panel, for pairs of bytes where its groups are in a row of A."""
         nr = self.nr(target)
         tile = self.mr * (self.nv * target.lanes(self.acc) if self.rows_in_pairs else nr) * self.sums.size
         steps = -(-args["k"] // self.group) * self.group
         starts = nr * self.acc.size if self.group == DOT4 else 0
         panel = 0 if self.b_packed else args["n_taps"] * steps * nr * self.b.size + starts
+        if self.byte_pairs:  # of i32, and as many for what is too much in them
+            panel = 2 * args["n_taps"] * steps
         return tile + panel
 
     def blocks(self, m: int, n: int, n_batch: int, ub: int, nb: int) -> int:

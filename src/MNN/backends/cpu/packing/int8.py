@@ -10,10 +10,15 @@ import numpy.typing as npt
 
 from MNN.backends.base.program import Buffer
 from MNN.backends.cpu.emission.emitter import Emitter
+from MNN.backends.cpu.packing.byte_pairs import multiplies_pairs, pack_byte_pairs, pays, shift_of
 from MNN.backends.cpu.products.dot8 import DOT4, moved, pack_dot4, pack_int16
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
+from MNN.ir.shape import elements
+from MNN.schema.files import release
 
+_VECTORS, _PANELS = 2, 4
+"""Vectors of a panel by which it is decided whether bytes are multiplied in pairs, and how many panels."""
 Conv = tuple[tuple[int, ...], int, int, int]
 """Kernel, channels in and out per group, groups."""
 
@@ -66,6 +71,40 @@ def packed_int16(e: Emitter, tensor: Tensor, conv: Conv | None, run: int, nr: in
     return buffer, -(-n // nr) * panel, panel
 
 
+def taken_in_pairs(e: Emitter, tensor: Tensor, rows: int, run: int, columns: int, conv: bool = False) -> bool:
+    """Whether products of bytes with weights, of a convolution or ``[..., K, N]``, are taken in pairs
+    (:func:`~.byte_pairs.multiplies_pairs`) and that pays, by some of the columns; remembered."""
+    data = tensor.const
+    if data is None or not data.size or not multiplies_pairs(e.target, tensor, rows, run, columns):
+        return False
+    key = (e.origin, "in pairs", id(data))
+    found = e.pool.kept_choices.get(key)
+    if found is None:
+        nr = _VECTORS * e.target.lanes(DType.I32)
+        some = data[: _PANELS * nr] if conv else data.reshape(-1, *data.shape[-2:])[0, :, : _PANELS * nr]
+        matrix = _matrices(some, (tensor.shape[2:], tensor.shape[1], len(some), 1), 1)[0] if conv else some
+        found = e.pool.kept_choices.setdefault(key, pays(matrix, run, nr))
+        release(data)  # packing reads it again, when its turn comes
+    return bool(found)
+
+
+def packed_byte_pairs(
+    e: Emitter, tensor: Tensor, conv: Conv | None, run: int, nr: int, a: DType
+) -> tuple[Buffer, int, int]:
+    """The weights packed for sums of pairs of bytes (:mod:`MNN.backends.cpu.packing.byte_pairs`), as
+    :func:`packed_dot4`."""
+    data, shift = tensor.const, shift_of(a)
+    assert data is not None
+    n, matrices = (tensor.shape[-1], elements(tensor.shape[:-2])) if conv is None else conv[2:]
+    buffer = e.pool.get(
+        ("byte pairs", id(data), nr, conv, run, shift),
+        lambda: pack_byte_pairs(_matrices(data, conv, 1).reshape(matrices, -1, n), run, nr, shift).reshape(-1),
+        (data, tensor.keep),
+    )
+    size = buffer.nbytes // matrices
+    return buffer, size, size // -(-n // nr)
+
+
 def _matrices(
     data: npt.NDArray[np.generic], conv: Conv | None, parts: int, kind: type[np.signedinteger[Any]] = np.int8
 ) -> npt.NDArray[Any]:
@@ -83,4 +122,4 @@ def _matrices(
     return np.concatenate(found, axis=-2).astype(kind)
 
 
-__all__ = ["packed_dot4", "packed_int16", "signed_parts"]
+__all__ = ["packed_byte_pairs", "packed_dot4", "packed_int16", "signed_parts", "taken_in_pairs"]

@@ -10,8 +10,7 @@ import numpy as np
 from MNN.backends.base.program import Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.packing.bf16 import pack_dot2, pair_steps
-from MNN.backends.cpu.packing.byte_pairs import matrix_of, pack_byte_pairs, shift_of
-from MNN.backends.cpu.packing.int8 import packed_dot4, packed_int16, signed_parts
+from MNN.backends.cpu.packing.int8 import packed_byte_pairs, packed_dot4, packed_int16, signed_parts
 from MNN.backends.cpu.packing.weights24 import LEAST, fits, has_weights24, nbytes, pack_weights24, panel_bytes, pays
 from MNN.backends.cpu.products.dot import DOT2
 from MNN.backends.cpu.products.dot8 import DOT4
@@ -114,17 +113,10 @@ class Weights:
                 buffer.setup += commands
         return Ref(buffer, 0), nr * group, high * nr * group, self._batches(e, size, n_batch)
 
-    def packed_in_pairs(self, e: Emitter, nr: int, a: DType) -> tuple[Ref, int, int, np.ndarray]:
-        """The same as :meth:`packed` for sums of pairs of bytes, of one matrix."""
-        data, shift = self.tensor.const, shift_of(a)
-        matrix = matrix_of(self.tensor, self.conv is not None)
-        buffer = e.pool.get(
-            ("byte pairs", id(data), nr, shift),
-            lambda: pack_byte_pairs(matrix, nr, shift).reshape(-1),
-            (data, self.tensor.keep),
-        )
-        panel = buffer.nbytes // -(-matrix.shape[1] // nr)
-        return Ref(buffer, 0), nr * DOT4, panel, np.zeros(1, np.int64)
+    def packed_in_pairs(self, e: Emitter, nr: int, n_batch: int, a: DType) -> tuple[Ref, int, int, np.ndarray]:
+        """The same as :meth:`packed` for sums of pairs of bytes."""
+        buffer, size, panel = packed_byte_pairs(e, self.tensor, self.conv, self.run, nr, a)
+        return Ref(buffer, 0), nr * DOT4, panel, self._batches(e, size, n_batch)
 
     def taken_once(self, e: Emitter, product: Product) -> bool:
         """Whether they are constants in one product of f32, of one batch and one tap and not within a chain: what

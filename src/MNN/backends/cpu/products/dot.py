@@ -12,7 +12,7 @@ Four 8-bit integers are summed in an i32, see :mod:`MNN.backends.cpu.products.do
 from __future__ import annotations
 
 from MNN.backends.cpu.lang.module import BF16, I16, I32, Builder, Value
-from MNN.backends.cpu.products.dot8 import DOT4, has_dot4
+from MNN.backends.cpu.products.dot8 import DOT4, has_dot4, in_halves
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
@@ -28,7 +28,10 @@ def group_of(target: Target, a: DType, acc: DType = DType.F32) -> int:
 
 
 def step_ratio(target: Target, group: int = DOT2) -> float:
-    """Time of such an instruction relative to an FMA: processors with AMX leave products of bf16 to it."""
+    """Time of such an instruction relative to an FMA: processors with AMX leave products of bf16 to it, and of four
+    bytes in halves there are two."""
+    if group == DOT4 and in_halves(target):
+        return 2.0
     return 4.0 if group == DOT2 and target.can(can.TILE_DOT_BF16) else 1.0
 
 

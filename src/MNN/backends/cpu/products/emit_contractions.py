@@ -8,7 +8,7 @@ import numpy as np
 
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
-from MNN.backends.cpu.packing.byte_pairs import taken_in_pairs
+from MNN.backends.cpu.packing.int8 import taken_in_pairs
 from MNN.backends.cpu.packing.weights import Weights
 from MNN.backends.cpu.products.algorithms import Contraction, candidates
 from MNN.backends.cpu.products.emit_epilogue import epilogue_of
@@ -40,7 +40,8 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     out = fused.root.outputs[0]
     shape = out.shape
     many, simple = elements(shape) // shape[1], w.const is not None or _packed_in_pairs(e, x, w)
-    in_pairs = prim.groups == 1 and taken_in_pairs(e, w, True, room_of(many))
+    run, columns = w.shape[1] * (w.shape[-1] if prim.groups == 1 else 1), w.shape[0] // prim.groups
+    in_pairs = taken_in_pairs(e, w, room_of(many), run, columns, True)
     x, w, group = multiplied(e, x, w, simple, many, in_pairs)
     alone, kernel = w, w.shape[2:]
     w, groups = merged(e, x, w, prim.groups)
@@ -130,7 +131,8 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
         return False
     out = fused.root.outputs[0]
     (x, y), many = prim.inputs, elements(out.shape) // out.shape[-1]
-    x, y, group = multiplied(e, x, y, rows=many, in_pairs=taken_in_pairs(e, y, False, room_of(many)))
+    in_pairs = taken_in_pairs(e, y, room_of(many), y.shape[-2], y.shape[-1])
+    x, y, group = multiplied(e, x, y, rows=many, in_pairs=in_pairs)
     shape, rank = out.shape, out.rank
     gap = usage.row_gap(x)
     source = e.in_order(x, natural(rank), lambda pl: pl.strides[-1] == 1 or x.shape[-1] == 1, gap)

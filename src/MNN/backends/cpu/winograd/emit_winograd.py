@@ -13,6 +13,7 @@ from MNN.backends.base.program import Buffer, Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.inner_product.iteration import HEAD
 from MNN.backends.cpu.inner_product.pack import InnerProductPackSpec
+from MNN.backends.cpu.packing.byte_pairs import sums_byte_pairs
 from MNN.backends.cpu.packing.filters import columns_innermost
 from MNN.backends.cpu.products.algorithms import Contraction, contraction_algorithm
 from MNN.backends.cpu.products.emit_epilogue import Epilogue
@@ -106,8 +107,10 @@ def _at_run_time(e: Emitter, prim: p.Conv) -> bool:
 
 
 def _pairs_of_bytes(e: Emitter, kind: DType) -> bool:
-    """Whether bytes are multiplied in pairs as fast as floats, so that tiles of four pay."""
-    return kind in (DType.I8, DType.U8) and e.target.can(can.DOT2_I16, 8 * e.target.vector_bytes)
+    """Whether bytes are multiplied in pairs of 16 bits as fast as floats, or nearly as fast as in pairs of bytes, so
+    that tiles of four pay."""
+    fast = e.target.can(can.DOT2_I16, 8 * e.target.vector_bytes) or sums_byte_pairs(e.target)
+    return kind in (DType.I8, DType.U8) and fast
 
 
 def _exact(e: Emitter, w: Tensor, axes: Axes, kind: DType) -> list[tuple[int, int]]:
@@ -122,7 +125,7 @@ def _exact(e: Emitter, w: Tensor, axes: Axes, kind: DType) -> list[tuple[int, in
         filters = _joined(axes.filters(data))
         exact = {size: True for size in sizes(*filters.shape[2:]) if fits(filters, *size)}
         found = e.pool.kept_choices.setdefault(key, exact)
-    return [size for size in found if kind is DType.I16 or LARGER in size]
+    return [size for size in found if kind is DType.I16 or LARGER in size or sums_byte_pairs(e.target)]
 
 
 def _sizable(e: Emitter, data: np.ndarray) -> bool:

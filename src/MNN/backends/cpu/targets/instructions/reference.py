@@ -65,6 +65,12 @@ def picked_of_two(first: Array, index: Array, second: Array) -> Array:
     return np.asarray(both[index.view(np.uint8) & (both.size - 1)])
 
 
+def picked_within(table: Array, index: Array) -> Array:
+    """Entries of parts of 16 bytes, by the low bits of indices into the same part; zeros where these are negative."""
+    found = np.take_along_axis(table.reshape(-1, 16), index.reshape(-1, 16).astype(np.intp) & 15, -1).reshape(-1)
+    return np.where(index < 0, 0, found).astype(table.dtype)
+
+
 def scaled(x: Array, n: Array) -> Array:
     """``x * 2^floor(n)``."""
     return np.ldexp(x, np.floor(n).astype(np.int64))

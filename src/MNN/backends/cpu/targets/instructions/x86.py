@@ -59,6 +59,8 @@ INSTRUCTIONS = (
     instruction(can.PICK_F32, 256, "llvm.x86.avx2.permps", "avx2"),
     instruction(can.PICK_F32, 512, "llvm.x86.avx512.permvar.sf.512", "avx512f", plain=emulation.table),
     instruction(can.PICK_BYTES, 512, "llvm.x86.avx512.vpermi2var.qi.512", "avx512vbmi"),
+    instruction(can.PICK_WITHIN, 128, "llvm.x86.ssse3.pshuf.b.128", "ssse3"),
+    instruction(can.PICK_WITHIN, 256, "llvm.x86.avx2.pshuf.b", "avx2"),
     instruction(
         can.SCALE_F32, 512, "llvm.x86.avx512.mask.scalef.ps.512", "avx512f", fixed=[_ZEROS, _ALL_LANES, _ROUNDING]
     ),
