@@ -163,6 +163,7 @@ CALLS: dict[str, dict[str, Call]] = {
         "unique": lambda m, g: m.unique(g.ints(20, high=2)),
         "unique all": lambda m, g: m.unique(g.ints(20, high=2), True, True, True),
         "unique rows": lambda m, g: m.unique(g.ints(9, 2, low=0, high=2), axis=0),
+        "roll": lambda m, g: m.roll(g.numbers(2, 3, 4), g.pick(0, 2, -7, (1, -2)), g.pick(None, 0, -1, (2, 0))),
         "rollaxis": lambda m, g: m.rollaxis(g.floats(2, 3, 4), g.pick(0, 1, -1), g.pick(0, 1, 3)),
         "rot90": lambda m, g: m.rot90(g.numbers(2, 3, 4), g.pick(-1, 0, 1, 2, 3), g.pick((0, 1), (2, 0))),
         "broadcast_arrays": lambda m, g: list(m.broadcast_arrays(*g.pair(g.numbers))),

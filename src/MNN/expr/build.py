@@ -53,7 +53,7 @@ def to_var(value: object, like: Var | None = None) -> Var:
 
 
 def _given(value: object, kind: DType | None, layout: data_format) -> Var:
-    array = compute.as_array(value, "an operand")
+    array = compute.as_array(value, "an operand", kind is DType.F64)
     borrowed = not isinstance(value, (bool, int, float, list, tuple))
     if kind is not None and not isinstance(value, np.ndarray) and (
         kind.is_float or (array.dtype.kind == "i" and kind is DType.I64)

@@ -96,9 +96,9 @@ def _compiled(op: str, attrs: dict[str, object], arrays: Arrays, outputs: int, n
     return [np.asarray(r) for r in executor.run(feeds, results)]
 
 
-def as_array(value: object, what: str = "a value") -> np.ndarray:
+def as_array(value: object, what: str = "a value", wide: bool = False) -> np.ndarray:
     """Numbers that a user gives, in an element type that a Var can hold: integers of 64 bits that fit 32 are narrowed
-    and doubles become floats, as in PyMNN."""
+    and doubles become floats, as in PyMNN, unless doubles are what is made of them (``wide``)."""
     try:
         array = np.asarray(value)
         kind = DType.of(array)
@@ -107,7 +107,7 @@ def as_array(value: object, what: str = "a value") -> np.ndarray:
     if kind is DType.STR:
         raise MNNError(f"{what} is not numbers but {type(value).__name__} of {array.dtype}")
     if kind is DType.F64:
-        return array.astype(np.float32)
+        return array.astype(np.float64 if wide else np.float32, copy=not wide)
     if kind in (DType.I64, DType.U32, DType.U64):
         if array.size and (array.max() > 2**63 - 1):
             raise MNNError(f"{what} holds {array.max()}, beyond 64-bit integers")
@@ -116,12 +116,22 @@ def as_array(value: object, what: str = "a value") -> np.ndarray:
     return array.astype(storable(kind).numpy, copy=False)
 
 
+def whole_numbers(value: object) -> list[int]:
+    """Sizes, axes or positions that a user gives. Raises :class:`ValueError` or :class:`TypeError` for anything else,
+    fractions among them."""
+    array = np.asarray(value).reshape(-1)
+    found = [int(n) for n in array]
+    if array.dtype.kind == "f" and found != array.tolist():
+        raise ValueError(f"{array.tolist()} are no whole numbers")
+    return found
+
+
 def shape_of(value: object, what: str = "shape") -> tuple[int, ...]:
     """Sizes that a user gives as one number, a sequence or an array."""
     if type(value) in (list, tuple) and all(type(d) is int and d >= 0 for d in value):  # type: ignore[attr-defined]
         return tuple(value)  # type: ignore[arg-type]
     try:
-        dims = tuple(int(d) for d in np.asarray(value).reshape(-1)) if value is not None else ()
+        dims = tuple(whole_numbers(value)) if value is not None else ()
     except (TypeError, ValueError) as error:
         raise ShapeError(f"{what} must be whole numbers, found {value!r}") from error
     if any(d < 0 for d in dims):

@@ -63,7 +63,7 @@ def _plain(part: object) -> Any:
     """An index for numpy."""
     if isinstance(part, Var):
         return part._array()
-    return np.asarray(part) if isinstance(part, list) else part
+    return np.asarray(part, None if np.size(part) else np.intp) if isinstance(part, list) else part
 
 
 def _by_numpy(x: Var, parts: tuple[Any, ...]) -> Var:
@@ -148,7 +148,8 @@ def assigned(array: np.ndarray, key: object, value: object) -> np.ndarray:
     parts = key if isinstance(key, tuple) else (key,)
     copy: np.ndarray = array.copy()
     try:
-        copy[_numpy_key(array, parts)] = np.asarray(value)
-    except (IndexError, TypeError, ValueError) as error:
+        # numpy tells of plain numbers that the element type does not have, and cuts off those of arrays
+        copy[_numpy_key(array, parts)] = value if type(value) in (int, float) else np.asarray(value)
+    except (IndexError, TypeError, ValueError, OverflowError) as error:
         raise VarIndexError(f"assignment to index {parts} of a Var of shape {list(array.shape)}: {error}") from error
     return copy

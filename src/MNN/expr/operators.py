@@ -120,14 +120,17 @@ class _Methods(Var):
     def swapaxes(self, axis1: int, axis2: int) -> Var:
         return shaping.transpose(self, _swapped(self.ndim, axis1, axis2))
 
-    def repeat(self, repeats: int, axis: int | None = None) -> Var:
+    def repeat(self, repeats: Ints, axis: int | None = None) -> Var:
         v = self.ravel() if axis is None else reducing.with_axis(self, axis)
         where = 0 if axis is None else shaping.axis_of(v, axis)
-        if repeats < 0:
+        times = [repeats] if type(repeats) is int else shaping.dims_of(repeats)
+        if min(times, default=0) < 0:
             raise ShapeError(f"repeat(): every element comes 0 times or more, found {repeats}")
+        if len(times) not in (1, v.shape[where]):
+            raise ShapeError(f"repeat(): {len(times)} numbers of times for {v.shape[where]} elements of axis {where}")
         if type(repeats) is int and (found := views.made(v, lambda a: np.repeat(a, repeats, where))) is not None:
             return found
-        index = build.leaf(np.repeat(np.arange(v.shape[where], dtype=np.int32), int(repeats)))
+        index = build.leaf(np.repeat(np.arange(v.shape[where], dtype=np.int32), times))
         return build.apply("GatherV2", v, index, build.number(where, DType.I32))
 
     # -- reductions -------------------------------------------------------------------------------------------------
@@ -294,7 +297,7 @@ def _swapped(rank: int, a: int, b: int) -> list[int]:
 def _bound(value: ArrayLike, like: Var) -> ArrayLike:
     if not isinstance(value, (int, float, np.number)):
         return value
-    if like._kind is DType.F32:
+    if like._kind.is_float:
         return build.to_var(float(value), like)
     if like._kind.is_int:  # beyond which there are no numbers to be limited
         ends: Any = np.iinfo(like._kind.numpy)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
+from MNN.expr import compute
 from MNN.expr.arrays import few, views
 from MNN.expr.build import apply, apply_all, cast, compare, floats, leaf, number, pair, to_var
 from MNN.expr.fused.settings import is_lazy
@@ -23,7 +24,7 @@ def axes_of(axis: object) -> list[int]:
     if type(axis) is int:
         return [axis]
     try:
-        return [int(a) for a in np.asarray(axis).reshape(-1)]
+        return compute.whole_numbers(axis)
     except (TypeError, ValueError) as error:
         raise ShapeError(f"an axis is a whole number, found {axis!r}") from error
 
@@ -46,6 +47,8 @@ def _reduce(operation: str, x: object, axis: object, keepdims: bool) -> Var:
 def _fitting(v: Var, axis: object) -> list[int]:
     """Axes to reduce over; a tensor without any takes the first and last as numpy does."""
     axes = axes_of(axis)
+    if len(axes) > 1 and len({a % v.ndim if v.ndim else a for a in axes}) < len(axes):
+        raise ShapeError(f"an axis comes twice among {axis}, of a tensor of shape {v.shape}")
     return [] if not v.ndim and set(axes) <= {0, -1} else axes
 
 

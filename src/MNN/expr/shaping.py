@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
+from MNN.expr import compute
 from MNN.expr.arrays import direct, few, views
 from MNN.expr.build import apply, apply_all, floats, ints, leaf, number, own, to_var
 from MNN.expr.build import cast as _cast
@@ -78,7 +79,7 @@ def dims_of(shape: object) -> list[int]:
     if type(shape) in (list, tuple) and all(type(d) is int for d in shape):  # type: ignore[attr-defined]
         return list(shape)  # type: ignore[call-overload, no-any-return]
     try:
-        return [int(d) for d in np.asarray(shape).reshape(-1)]
+        return compute.whole_numbers(shape)
     except (TypeError, ValueError) as error:
         raise ShapeError(f"a shape is whole numbers, found {shape!r}") from error
 

@@ -198,8 +198,8 @@ class Var(Output):
     def swapaxes(self, axis1: int, axis2: int) -> Var:
         """Two axes exchanged."""
 
-    def repeat(self, repeats: int, axis: int | None = None) -> Var:
-        """Every element so many times, along an axis or of the flat tensor."""
+    def repeat(self, repeats: Ints, axis: int | None = None) -> Var:
+        """Every element so many times, or each its own number of times, along an axis or of the flat tensor."""
 
     # -- reductions -------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from MNN.errors import CallError, MNNError, ShapeError
 from MNN.expr import build, compute, create, reducing, shaping
 from MNN.expr.arrays import direct, few, later
 from MNN.expr.arrays.options import check_casting, check_order, into
-from MNN.expr.types import Axes, ElementType, Ints, PadValue_Mode, dtype, dtype_of
+from MNN.expr.types import Axes, ElementType, Ints, PadValue_Mode, dtype, dtype_of, public
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
 from MNN.numpy._at_hand import at_hand
@@ -33,7 +33,8 @@ def array(object: ArrayLike, dtype: ElementType | None = None, copy: bool = True
     elif isinstance(object, (list, tuple)) and any(isinstance(o, Var) for o in object):
         v = shaping.stack([build.to_var(o) for o in object])
     else:
-        v = build.leaf(_np.array(compute.as_array(object, "array()")))
+        wide = dtype is not None and dtype_of(dtype) is DType.F64
+        v = build.leaf(_np.array(compute.as_array(object, "array()", wide)))
     v = v if dtype is None else build.cast(v, dtype_of(dtype))
     return shaping.unsqueeze(v, list(range(ndmin - v.ndim))) if ndmin > v.ndim else v
 
@@ -59,9 +60,18 @@ def full(shape: Ints, fill_value: ArrayLike, dtype: ElementType | None = None, o
                 made = _np.empty(compute.shape_of(shape), plain.numpy)
                 made.fill(value)
                 return build.leaf(made)
-    v = build.to_var(fill_value)
-    kind = v._kind if dtype is None else dtype_of(dtype)
-    return build.leaf(_np.full(compute.shape_of(shape), v._array(), kind.numpy))
+    wanted = None if dtype is None else dtype_of(dtype)
+    found = compute.as_array(_given(fill_value), "full()", wanted is DType.F64 or isinstance(fill_value, Var))
+    kind = DType.of(found) if wanted is None else wanted
+    if found.dtype.kind in "iu" and not kind.is_float and found.size:
+        ends: Any = _np.iinfo(kind.numpy)
+        if strange := [n for n in (int(found.min()), int(found.max())) if not ends.min <= n <= ends.max]:
+            raise MNNError(f"full(): {strange[0]} is no number of {public(kind)}; name a dtype that has it")
+    return build.leaf(_np.full(compute.shape_of(shape), found, kind.numpy))
+
+
+def _given(value: object) -> object:
+    return value._array() if isinstance(value, Var) else value
 
 
 def zeros(shape: Ints, dtype: ElementType | None = None, order: str = "C") -> Var:
@@ -129,7 +139,10 @@ def arange(*args: ArrayLike, **kargs: ElementType | None) -> Var:
     if kargs or not 1 <= len(args) <= 3:
         raise CallError(f"arange() takes up to three numbers and dtype, found {args} {kargs}")
     start, stop = (0, args[0]) if len(args) == 1 else args[:2]
-    v = create.range(start, stop, args[2] if len(args) == 3 else 1)
+    step = args[2] if len(args) == 3 else 1
+    if kind is not None and dtype_of(kind) is DType.F64 and step and all(type(a) in (int, float) for a in args):
+        return build.leaf(_np.arange(start, stop, step, _np.float64))  # type: ignore[call-overload] # plain numbers
+    v = create.range(start, stop, step)
     return v if kind is None else v.astype(kind)
 
 
@@ -145,7 +158,8 @@ def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, re
     if num < 0:
         raise MNNError(f"linspace(): num is how many numbers are made, found {num}")
     values, step = _np.linspace(start, stop, num, endpoint=endpoint, retstep=True, axis=axis)
-    v = build.leaf(values.astype((DType.F32 if dtype is None else dtype_of(dtype)).numpy))
+    kind = DType.F32 if dtype is None else dtype_of(dtype)
+    v = build.leaf((values if kind.is_float else _np.floor(values)).astype(kind.numpy))
     return (v, float(step)) if retstep else v
 
 
@@ -227,9 +241,12 @@ def split(ary: ArrayLike, indices_or_sections: Ints, axis: int = 0) -> list[Var]
     v = build.to_var(ary)
     if isinstance(indices_or_sections, (int, _np.integer)):
         return shaping.split(v, int(indices_or_sections), axis)
-    length, places = v.shape[shaping.axis_of(v, axis)], shaping.dims_of(indices_or_sections)
+    where = shaping.axis_of(v, axis)
+    length, places = v.shape[where], shaping.dims_of(indices_or_sections)
     cuts = [0, *(min(max(c + length if c < 0 else c, 0), length) for c in places), length]
-    return shaping.split(v, [max(z - a, 0) for a, z in pairwise(cuts)], axis)
+    if cuts != sorted(cuts):  # pieces that are empty, before others that begin again further left
+        return [v[(slice(None),) * where + (slice(a, z),)] for a, z in pairwise(cuts)]
+    return shaping.split(v, [z - a for a, z in pairwise(cuts)], axis)
 
 
 def array_split(ary: ArrayLike, indices_or_sections: Ints, axis: int = 0) -> list[Var]:
@@ -310,8 +327,8 @@ def tile(A: ArrayLike, reps: Ints) -> Var:
     return shaping.tile(v, [1] * (v.ndim - len(times)) + times)
 
 
-def repeat(a: ArrayLike, repeats: int, axis: int | None = None) -> Var:
-    """Every element so many times."""
+def repeat(a: ArrayLike, repeats: Ints, axis: int | None = None) -> Var:
+    """Every element so many times; each its own number of times where there are as many of them."""
     return build.to_var(a).repeat(repeats, axis)
 
 
@@ -354,22 +371,10 @@ def fliplr(m: ArrayLike) -> Var:
     return flip(m, 1)
 
 
-def roll(a: ArrayLike, shift: int, axis: int | None = None) -> Var:
-    """Elements moved along an axis (or the flat array); what leaves comes in at the other end."""
-    v = build.to_var(a)
-    if not v.size:
-        return v.copy()
-    if axis is None:
-        return shaping.reshape(roll(v.ravel(), shift, 0), v.shape)
-    length = v.shape[shaping.axis_of(v, axis)]
-    by = int(shift) % length if length else 0
-    return shaping.concat(shaping.split(v, [length - by, by], axis)[::-1], axis) if by else build.own(v)
-
-
 __all__ = [
     "arange", "array", "array_split", "asarray", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to",
     "column_stack", "concatenate", "copy", "dsplit", "dstack", "empty", "empty_like", "expand_dims", "eye", "flip",
     "fliplr", "flipud", "full", "full_like", "hsplit", "hstack", "identity", "linspace", "moveaxis", "ones",
-    "ones_like", "pad", "ravel", "repeat", "reshape", "roll", "split", "squeeze", "stack", "swapaxes", "tile",
+    "ones_like", "pad", "ravel", "repeat", "reshape", "split", "squeeze", "stack", "swapaxes", "tile",
     "transpose", "vsplit", "vstack", "zeros", "zeros_like",
 ]  # fmt: skip

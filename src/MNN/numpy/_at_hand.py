@@ -35,6 +35,11 @@ def at_hand(function: Callable[..., Any], *operands: object, **options: object) 
     return made(found, any(v._kind in WIDE for v in given))
 
 
+def positions(given: object) -> object:
+    """Positions as a user gives them; none at all are no floats, which numpy takes an empty list for."""
+    return _np.asarray(given, _np.int32) if isinstance(given, (list, tuple)) and not _np.size(given) else given
+
+
 def made(found: object, wide: bool = False) -> Any:
     """What numpy gives, as Vars: doubles as floats and whole numbers of 64 bits that fit 32 as ``int``, unless numbers
     as ``wide`` were given."""

@@ -123,9 +123,17 @@ def fromstring(string: str | bytes, dtype: ElementType = dtype.float, count: int
     words = (string.decode() if isinstance(string, bytes) else string).strip()
     parts = words.split(sep if sep.strip() else None)[: None if count < 0 else count]
     try:
-        return build.leaf(_np.array([float(p) for p in parts if p.strip()]).astype(dtype_of(dtype).numpy))
+        numbers = [_number(p) for p in parts if p.strip()]
+        return build.leaf(_np.array(numbers, None if numbers else _np.float64).astype(dtype_of(dtype).numpy))
     except ValueError as error:
         raise MNNError(f"fromstring(): {error}") from error
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)  # of which doubles have only 53 bits
+    except ValueError:
+        return float(text)
 
 
 def loadtxt(

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
-from MNN.expr import build, math, shaping
+from MNN.expr import build, math, reducing, shaping
 from MNN.expr.arrays.options import into
 from MNN.expr.types import Axes, Ints
 from MNN.expr.var import Var
@@ -37,7 +37,7 @@ def _place(obj: object) -> Any:
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Var:
     """``values`` before the positions ``obj`` along an axis, or of the flat array."""
     v = build.to_var(arr)
-    new = build.cast(build.to_var(values), v._kind)._array()
+    new = build.cast(build.to_var(values, v), v._kind)._array()
     return build.to_var(at_hand(lambda x: _np.insert(x, _place(obj), new, axis), v))
 
 
@@ -93,6 +93,29 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Var:
     order = [i for i in range(v.ndim) if i != axis]
     order.insert(start - (axis < start), axis)
     return shaping.transpose(v, order)
+
+
+def roll(a: ArrayLike, shift: Ints, axis: Axes = None) -> Var:
+    """Elements moved along axes (or the flat array), by as many places as there are axes or one for all; what leaves
+    comes in at the other end."""
+    v = build.to_var(a)
+    shifts = shaping.dims_of(shift)
+    if not v.size:
+        return v.copy()
+    if axis is None:
+        return shaping.reshape(_rolled(v.ravel(), sum(shifts), 0), v.shape)
+    axes = reducing.axes_of(axis)
+    if 1 not in (len(shifts), len(axes)) and len(shifts) != len(axes):
+        raise ShapeError(f"roll(): shift {shift} and axis {axis} are not as many numbers")
+    for by, where in _np.broadcast(shifts, axes):
+        v = _rolled(v, int(by), shaping.axis_of(v, int(where)))
+    return build.own(v)
+
+
+def _rolled(v: Var, shift: int, axis: int) -> Var:
+    length = v.shape[axis]
+    by = shift % length if length else 0
+    return shaping.concat(shaping.split(v, [length - by, by], axis)[::-1], axis) if by else build.own(v)
 
 
 def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Var:
@@ -160,6 +183,6 @@ def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], defau
 
 
 __all__ = [
-    "append", "broadcast", "broadcast_arrays", "choose", "delete", "insert", "resize", "rollaxis", "rot90", "row_stack",
-    "select", "trim_zeros", "unique",
+    "append", "broadcast", "broadcast_arrays", "choose", "delete", "insert", "resize", "roll", "rollaxis", "rot90",
+    "row_stack", "select", "trim_zeros", "unique",
 ]  # fmt: skip

@@ -143,22 +143,20 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[Ints] = 2) -> Var
         over = [list(range(x.ndim - count, x.ndim)), list(range(count))]
     else:
         over = [shaping.dims_of(part) for part in axes]
-    try:
-        first, second = [i % x.ndim for i in over[0]], [i % y.ndim for i in over[1]]
-        fits = [x.shape[i] for i in first] == [y.shape[i] for i in second]
-    except (IndexError, ZeroDivisionError):
-        fits = False
-    if not fits:
+    first, second = ([i % v.ndim for i in axes if -v.ndim <= i < v.ndim] for v, axes in zip((x, y), over, strict=True))
+    sizes = [[v.shape[i] for i in axes] for v, axes in ((x, first), (y, second))]
+    counts = {len(over[0]), len(over[1]), len(set(first)), len(set(second))}
+    if sizes[0] != sizes[1] or len(counts) > 1:
         raise ShapeError(f"tensordot(): axes {axes} of shapes {x.shape} and {y.shape} do not fit")
     left = [i for i in range(x.ndim) if i not in first]
     right = [i for i in range(y.ndim) if i not in second]
-    sizes = [x.shape[i] for i in left] + [y.shape[i] for i in right]
+    outer = [x.shape[i] for i in left] + [y.shape[i] for i in right]
     inner = int(_np.prod([x.shape[i] for i in first], dtype=_np.int64))
     rows = int(_np.prod([x.shape[i] for i in left], dtype=_np.int64))
     m = shaping.reshape(shaping.transpose(x, [*left, *first]), [rows, inner])
     n = shaping.reshape(shaping.transpose(y, [*second, *right]), [inner, -1 if inner else y.size])
     found = products.dot(m, n)
-    return shaping.reshape(build.to_var(found), sizes)
+    return shaping.reshape(build.to_var(found), outer)
 
 
 def cross(
@@ -171,7 +169,7 @@ def cross(
     sizes = x.shape[-1], y.shape[-1]
     if not set(sizes) <= {2, 3}:
         raise ShapeError(f"cross() takes vectors of 2 or 3 elements, found {sizes}")
-    p, q = ([v[..., i] for i in range(v.shape[-1])] for v in (x, y))
+    p, q = ([shaping.squeeze(part, [-1]) for part in shaping.split(v, [1] * v.shape[-1], -1)] for v in build.pair(x, y))
     if sizes == (2, 2):
         return math.subtract(math.multiply(p[0], q[1]), math.multiply(p[1], q[0]))
     p, q = (v if len(v) == 3 else [*v, math.multiply(v[0], 0)] for v in (p, q))
@@ -179,6 +177,8 @@ def cross(
         math.subtract(math.multiply(p[i], q[j]), math.multiply(p[j], q[i])) for i, j in ((1, 2), (2, 0), (0, 1))
     ]  # fmt: skip
     found = shaping.stack(parts, -1)
+    if not -found.ndim <= axisc < found.ndim:
+        raise ShapeError(f"cross(): axisc {axisc} is outside of the result's axes, of shape {found.shape}")
     order = list(range(found.ndim - 1))
     order.insert(axisc % found.ndim, found.ndim - 1)
     return shaping.transpose(found, order)

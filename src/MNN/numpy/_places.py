@@ -13,7 +13,7 @@ from MNN.expr import build, indexing, reducing, shaping
 from MNN.expr.arrays.options import into
 from MNN.expr.types import Ints, VarOrNumber
 from MNN.expr.var import Var
-from MNN.numpy._at_hand import at_hand, made
+from MNN.numpy._at_hand import at_hand, made, positions
 from MNN.numpy._at_hand import untyped as _np
 from MNN.numpy._creating import copyto
 
@@ -90,12 +90,12 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Var, Var]:
 
 def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: Var | None = None, mode: str = "raise") -> Var:
     """Elements by position along an axis, or of the flat array; positions beyond are errors, wrapped or clipped."""
-    return build.to_var(into(at_hand(lambda x, i: _np.take(x, i, axis, mode=mode), a, indices), out))
+    return build.to_var(into(at_hand(lambda x, i: _np.take(x, i, axis, mode=mode), a, positions(indices)), out))
 
 
 def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Var:
     """Along an axis the elements at the positions that ``indices`` (as :func:`argsort` gives them) name."""
-    return build.to_var(at_hand(lambda x, i: _np.take_along_axis(x, i, axis), arr, indices))
+    return build.to_var(at_hand(lambda x, i: _np.take_along_axis(x, i, axis), arr, positions(indices)))
 
 
 def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: Var | None = None) -> Var:
@@ -109,12 +109,13 @@ def extract(condition: ArrayLike, arr: ArrayLike) -> Var:
 
 
 def _changed(target: object, change: Callable[..., None], *rest: object) -> None:
-    """Writes into a Var what numpy's function makes of its numbers."""
+    """Writes into a Var what numpy's function makes of its numbers, of where, and of the numbers to write (last)."""
     if not isinstance(target, Var):
         raise MNNError(f"this function writes into a Var, found {type(target).__name__}")
     array = target.read()
     try:
-        change(array, *(build.to_var(r)._array() for r in rest))
+        *places, numbers = rest
+        change(array, *(build.to_var(positions(p))._array() for p in places), build.to_var(numbers, target)._array())
     except (ValueError, TypeError, IndexError) as error:
         raise MNNError(f"{error}") from error
     copyto(target, array)

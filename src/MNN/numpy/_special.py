@@ -10,7 +10,7 @@ from MNN.errors import MNNError
 from MNN.expr import build, math
 from MNN.expr.arrays.options import into
 from MNN.expr.var import Var
-from MNN.numpy._at_hand import at_hand, made
+from MNN.numpy._at_hand import WIDE, at_hand, made
 from MNN.numpy._at_hand import untyped as _np
 
 
@@ -184,10 +184,11 @@ def unwrap(p: ArrayLike, discont: float | None = None, axis: int = -1, *, period
 def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: float | None = None, right: float | None = None,
            period: float | None = None) -> Var:  # fmt: skip
     """The line through the points (xp, fp) at ``x``; beyond its ends ``left`` and ``right``, or the end's value."""
-    arrays = [build.to_var(v)._array() for v in (x, xp, fp)]
+    given = [build.to_var(v) for v in (x, xp, fp)]
+    arrays = [v._array() for v in given]
     if arrays[1].ndim != 1 or arrays[1].shape != arrays[2].shape or not arrays[1].size:
         raise MNNError(f"interp(): xp and fp are as many numbers, found shapes {arrays[1].shape} and {arrays[2].shape}")
-    return build.to_var(made(_np.interp(arrays[0], arrays[1], arrays[2], left, right, period)))
+    return build.to_var(made(_np.interp(*arrays, left, right, period), any(v._kind in WIDE for v in given)))
 
 
 def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Var:

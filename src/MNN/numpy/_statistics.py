@@ -245,6 +245,8 @@ def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = N
         raise ShapeError(f"diff(): axis {axis} is outside of a tensor of shape {v.shape}")
     if n < 0:
         raise MNNError(f"diff(): n must not be negative, found {n}")
+    if not n:
+        return build.own(v)
     ends = []
     for end in (prepend, append):
         x = None if end is None else build.to_var(end)
@@ -290,8 +292,8 @@ def trapz(y: ArrayLike, x: ArrayLike | None = None, dx: float = 1.0, axis: int =
         if at.ndim == 1:
             width = shaping.reshape(width, [-1 if i == axis % v.ndim else 1 for i in range(v.ndim)])
     size = v.shape[axis]
-    first = shaping.split(v, [size - 1, 1], axis)[0]
-    second = shaping.split(v, [1, size - 1], axis)[1]
+    first = shaping.split(v, [max(size - 1, 0), min(size, 1)], axis)[0]
+    second = shaping.split(v, [min(size, 1), max(size - 1, 0)], axis)[1]
     areas = math.multiply(math.multiply(math.add(first, second), 0.5), width)
     return indexing.result(reducing.reduce_sum(areas, axis))
 

@@ -12,6 +12,8 @@ from MNN.errors import MNNError
 from MNN.expr import build, math, reducing
 from MNN.expr.types import Axes
 from MNN.expr.var import Var
+from MNN.ir.dtype import DType
+from MNN.numpy._at_hand import made
 
 
 def norm(x: ArrayLike, ord: int | float | str | None = None, axis: Axes = None, keepdims: bool = False) -> Var:
@@ -24,7 +26,8 @@ def norm(x: ArrayLike, ord: int | float | str | None = None, axis: Axes = None, 
 
 def solve(a: ArrayLike, b: ArrayLike) -> Var:
     """``x`` with ``a @ x = b``."""
-    return _numbers(_np.linalg.solve, a, build.floats(b)._array())
+    x, y = build.pair(a, b)
+    return _numbers(_np.linalg.solve, x, build.floats(y)._array())
 
 
 @overload
@@ -45,6 +48,7 @@ def svd(
 
 def _numbers(function: Callable[..., object], a: ArrayLike, *rest: object, **options: object) -> Var:
     try:
-        return build.leaf(_np.asarray(function(build.floats(a)._array(), *rest, **options), _np.float32))
+        v = build.floats(a)
+        return build.to_var(made(function(v._array(), *rest, **options), v._kind is DType.F64))
     except (_np.linalg.LinAlgError, ValueError) as error:
         raise MNNError(f"{function.__name__}(): {error}") from error

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as _np
 
 from MNN.errors import MNNError
 from MNN.expr import build, compute
-from MNN.expr.types import ElementType, Ints, dtype, dtype_of
+from MNN.expr.types import ElementType, Ints, dtype, dtype_of, public
 from MNN.expr.var import Var
 
 _state = [_np.random.default_rng()]
@@ -38,4 +40,8 @@ def randint(low: int, high: int | None = None, size: Ints | None = None, dtype: 
     dims = compute.shape_of([1] if size is None else size)
     if first >= last:
         raise MNNError(f"randint(): there is no whole number from {first} to below {last}")
-    return build.leaf(_state[0].integers(first, last, dims).astype(dtype_of(dtype).numpy))
+    kind = dtype_of(dtype)
+    ends: Any = _np.iinfo(_np.int64 if kind.is_float else kind.numpy)
+    if first < ends.min or last - 1 > ends.max:
+        raise MNNError(f"randint(): not all from {first} to below {last} are {public(kind)}; name a wider dtype")
+    return build.leaf(_np.asarray(_state[0].integers(first, last, dims)).astype(kind.numpy))
