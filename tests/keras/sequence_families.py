@@ -49,6 +49,23 @@ def masked(rng: Rng, name: str) -> Any:
     return keras.Model(given, layer(layers.Masking()(gated)))
 
 
+@family("CellsOfAnyActivation")
+def any_activation(rng: Rng) -> Any:
+    """Activations that no recurrent operator has, over few and many steps, with masks and without, there and back."""
+    given = keras.Input((pick(rng, 7, None), 3))
+    x = layers.Masking()(given * ops.cast(ops.abs(given[:, :, :1]) > 0.5, "float32")) if rng.integers(2) else given
+    found = []
+    for kind in ("LSTM", "GRU", "SimpleRNN"):
+        options = recurrent_options(rng, kind) | {
+            "activation": pick(rng, "gelu", "silu", "softmax", "relu6", "log_sigmoid"),
+            "return_sequences": True,
+        }
+        if kind != "SimpleRNN" and rng.integers(2):
+            options["recurrent_activation"] = pick(rng, "hard_silu", "selu", "softmax")
+        found.append(getattr(layers, kind)(some(rng, 1, 4), **options)(x))
+    return keras.Model(given, found)
+
+
 @family("Bidirectional", "MaskedBidirectional")
 def bidirectional(rng: Rng, name: str) -> Any:
     kind = pick(rng, "LSTM", "GRU", "SimpleRNN")

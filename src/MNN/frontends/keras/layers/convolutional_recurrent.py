@@ -9,14 +9,13 @@ import numpy as np
 from MNN.errors import FormatError
 from MNN.frontends.common.expressions import binary
 from MNN.frontends.keras.context import KerasContext
-from MNN.frontends.keras.layers.activations import activated
 from MNN.frontends.keras.layers.convolution import convolved, rank_of
 from MNN.frontends.keras.layers.recurrent import cell_variables, last_step
 from MNN.frontends.keras.node import KerasNode, tensors
 from MNN.frontends.keras.registry import Config, keras_layer
-from MNN.frontends.tensorflow.loops import UNROLLED
+from MNN.frontends.keras.steps import lstm_step, over_steps
 from MNN.ir.dtype import DType
-from MNN.ir.graph import Graph, Value
+from MNN.ir.graph import Value
 
 _KINDS = ("ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D")
 _ONCE = ("strides", "dilation_rate", "padding")
@@ -101,47 +100,23 @@ def _run(
         states = [zeros, zeros]
     if len(states) != 2:
         raise FormatError(f"{node.where}: {len(states)} first states, expected 2")
-    body = Graph(ctx.unique(f"{node.name}/body"))
-    turn, going = (
-        Value(ctx.unique(f"{node.name}/turn"), DType.I64, ()),
-        Value(ctx.unique(f"{node.name}/going"), DType.BOOL, ()),
-    )
-    h, c = (Value(ctx.unique(f"{node.name}/{n}"), given.dtype, s.shape) for n, s in zip("hc", states, strict=True))
-    outer, ctx.graph = ctx.graph, body
-    try:
-        now = ctx.op("GatherV2", given, turn, ctx.const(0, DType.I32))
-        now.dtype = given.dtype
-        after = _step(ctx, node, now, h, c, recurrent, axis)
-        more = ctx.op("Identity", going)
-        more.dtype, more.shape = DType.BOOL, ()
-        copy = ctx.op("Identity", after[0])
-        copy.dtype = given.dtype
-    finally:
-        ctx.graph = outer
-    body.inputs, body.outputs = [turn, going, h, c], [more, *after, copy]
     steps = (node.input(0).shape or (None, None))[1]
-    if isinstance(steps, int):
-        kind, most = ("UnrolledLoop" if steps <= UNROLLED else "Loop"), ctx.const(steps)
-    else:
-        count = ctx.op("Shape", given, hasStart=True, start=0, hasEnd=True, end=1)
-        kind, most = "Loop", ctx.cast(ctx.op("Squeeze", count, squeezeDims=[0]), DType.I64)
-    last_h, last_c, outs = ctx.emit(kind, [most, ctx.const(True), *states], 3, body=body)
-    for v in (last_h, last_c, outs):
-        v.dtype = given.dtype
-    return outs, last_h, last_c
+
+    def step(now: Value, before: list[Value]) -> list[Value]:
+        return _step(ctx, node, now, before[0], before[1], recurrent, axis)
+
+    outs, (h, c) = over_steps(ctx, node.name, given, states, step, steps if isinstance(steps, int) else None)
+    return outs, h, c
 
 
 def _step(
     ctx: KerasContext, node: KerasNode, x: Value, h: Value, c: Value, recurrent: np.ndarray, axis: int
 ) -> list[Value]:  # fmt: skip
-    """The next states; gates are in the order input, forget, cell, output."""
+    """The next states."""
     plain = KerasNode(node.part, [], {})
     plain.config = {k: v for k, v in node.config.items() if k not in _ONCE} | {"padding": "same"}
     both = binary(ctx, "ADD", x, convolved(ctx, plain, h, "Conv2D", recurrent))
     gates = ctx.emit("Slice", [both], 4, axis=axis, sourceType="TORCH")
     for gate in gates:
         gate.dtype = x.dtype
-    i, f, o = (activated(ctx, node, gates[k], "recurrent_activation") for k in (0, 1, 3))
-    new = binary(ctx, "MUL", i, activated(ctx, node, gates[2]))
-    c = binary(ctx, "ADD", binary(ctx, "MUL", f, c), new)
-    return [binary(ctx, "MUL", o, activated(ctx, node, c)), c]
+    return lstm_step(ctx, node, gates, c)

@@ -15,6 +15,7 @@ from MNN.frontends.keras.layers.activations import named
 from MNN.frontends.keras.node import KerasNode, tensors
 from MNN.frontends.keras.part import Part, numbered
 from MNN.frontends.keras.registry import Config, keras_layer
+from MNN.frontends.keras.steps import cell_over_steps
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -23,6 +24,7 @@ _ACTIVATIONS = {
     "softplus": "Softplus", "elu": "Elu", "hard_sigmoid": "HardSigmoid",
 }  # fmt: skip
 _CELLS = ("LSTM", "GRU", "SimpleRNN")
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 
 
 def cell_variables(config: Config) -> Sequence[str]:
@@ -46,18 +48,31 @@ class _Gates:
     states: int
 
 
-def _gates(ctx: KerasContext, node: KerasNode, cell: Part) -> _Gates:
-    """Keras has the input, forget, cell and output gates of an LSTM in this order; ONNX i, o, f, c. Of a GRU both have
-    z, r, h; ``reset_after`` is ONNX's ``linear_before_reset``."""
-    kind = cell.kind.removesuffix("Cell").removeprefix("CuDNN")
+_GATES = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}
+
+
+def _cell_kind(cell: Part) -> str:
+    return cell.kind.removesuffix("Cell").removeprefix("CuDNN")
+
+
+def _arrays(node: KerasNode, cell: Part) -> Arrays:
+    """A cell's kernels ``[width, gates * hidden]`` and ``[hidden, gates * hidden]``, and its biases."""
     inner = KerasNode(cell, [], {})
     kernel, recurrent, bias = (inner.array(name) for name in ("kernel", "recurrent_kernel", "bias"))
     if kernel is None or recurrent is None or kernel.ndim != 2 or recurrent.ndim != 2:
         raise FormatError(f"{node.where}: its cell has no kernels")
-    hidden = recurrent.shape[0]
-    count = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}[kind]
-    if kernel.shape[1] != count * hidden or recurrent.shape[1] != count * hidden:
+    width = _GATES[_cell_kind(cell)] * recurrent.shape[0]
+    if kernel.shape[1] != width or recurrent.shape[1] != width:
         raise FormatError(f"{node.where}: kernels of {list(kernel.shape)} and {list(recurrent.shape)}")
+    return kernel, recurrent, bias
+
+
+def _gates(ctx: KerasContext, cell: Part, names: Sequence[str], arrays: Arrays) -> _Gates:
+    """Keras has the input, forget, cell and output gates of an LSTM in this order; ONNX i, o, f, c. Of a GRU both have
+    z, r, h; ``reset_after`` is ONNX's ``linear_before_reset``."""
+    kernel, recurrent, bias = arrays
+    kind, hidden = _cell_kind(cell), recurrent.shape[0]
+    count = _GATES[kind]
     order = [0, 3, 1, 2] if kind == "LSTM" else list(range(count))
 
     def arranged(array: np.ndarray) -> np.ndarray:
@@ -69,15 +84,10 @@ def _gates(ctx: KerasContext, node: KerasNode, cell: Part) -> _Gates:
         given = bias.reshape(-1, count * hidden)
         both[: len(given)] = given
     reset_after = kind == "GRU" and bool(cell.config.get("reset_after", False))
-    names = {
-        "LSTM": ("recurrent_activation", "activation", "activation"),
-        "GRU": ("recurrent_activation", "activation"),
-    }
-    keys = names.get(kind, ("activation",))
     attrs: dict[str, Any] = {"hidden_size": hidden}
     if kind == "GRU":
         attrs["linear_before_reset"] = int(reset_after)
-    attrs |= _activations(ctx, node, [_named(ctx, node, cell, key) for key in keys])
+    attrs |= _activations(ctx, names)
     op = {"LSTM": "OnnxLSTM", "GRU": "OnnxGRU", "SimpleRNN": "OnnxRNN"}[kind]
     return _Gates(
         op,
@@ -89,17 +99,18 @@ def _gates(ctx: KerasContext, node: KerasNode, cell: Part) -> _Gates:
     )
 
 
-def _named(ctx: KerasContext, node: KerasNode, cell: Part, key: str) -> str:
-    if key not in cell.config:
-        return "sigmoid" if key.startswith("recurrent") else "tanh"
-    found = named(ctx, node, cell.config[key])
-    name = found if isinstance(found, str) else found.kind
-    if name not in _ACTIVATIONS:
-        raise node.unsupported(f"the activation '{name}' in a cell", f"use one of {', '.join(_ACTIVATIONS)}")
-    return name
+def _named(ctx: KerasContext, node: KerasNode, cell: Part) -> list[str]:
+    """The activations of a cell in ONNX's order; layers by their kinds."""
+    keys = {"LSTM": ("recurrent_activation", "activation", "activation"), "GRU": ("recurrent_activation", "activation")}
+    found = []
+    for key in keys.get(_cell_kind(cell), ("activation",)):
+        usual = "sigmoid" if key.startswith("recurrent") else "tanh"
+        one = named(ctx, node, cell.config.get(key, usual))
+        found.append(one if isinstance(one, str) else one.kind)
+    return found
 
 
-def _activations(ctx: KerasContext, node: KerasNode, names: Sequence[str]) -> dict[str, Any]:
+def _activations(ctx: KerasContext, names: Sequence[str]) -> dict[str, Any]:
     """Attributes as ONNX has them: alphas and betas for those that take them, in order."""
     alphas: list[float] = []
     betas: list[float] = []
@@ -132,7 +143,7 @@ def run_cell(ctx: KerasContext, node: KerasNode, cell: Part, given: Run, backwar
     Steps that a mask leaves out change nothing, and give what the step before gave (zeros, if there is none): those
     that count are put first, as many of them as there are in each row are run, and each step takes its result.
     """
-    gates = _gates(ctx, node, cell)
+    arrays, names = _arrays(node, cell), _named(ctx, node, cell)
     x, mask = given.x, given.mask
     if backwards:
         x, mask = _reversed(ctx, x), None if mask is None else _reversed(ctx, mask)
@@ -145,20 +156,32 @@ def run_cell(ctx: KerasContext, node: KerasNode, cell: Part, given: Run, backwar
         lengths = ctx.op("Reduction", counted, operation="SUM", dim=[1], keepDims=False)
         lengths.dtype = DType.I32
         x = _compacted(ctx, x, counted, done, lengths)
-    first = [None if s is None else ctx.op("Unsqueeze", s, squeezeDims=[0]) for s in given.states]
-    steps_first = ctx.op("Permute", x, dims=[1, 0, 2])
-    steps_first.dtype = x.dtype
-    operands = [steps_first, *(ctx.const(a.astype(np.float32)) for a in (gates.w, gates.r, gates.b)), lengths, *first]
-    y, *last = ctx.emit(gates.op, operands, 1 + gates.states, **gates.attrs)
-    y.dtype = x.dtype
-    out = ctx.op("Permute", ctx.op("Squeeze", y, squeezeDims=[1]), dims=[1, 0, 2])
+    if set(names) <= set(_ACTIVATIONS):
+        y, states = _operator(ctx, _gates(ctx, cell, names, arrays), Run(x, lengths, given.states))
+    else:
+        inner = KerasNode(cell, [], {})
+        inner.config = {"activation": "tanh", "recurrent_activation": "sigmoid", **inner.config}
+        y, states = cell_over_steps(ctx, inner, x, given.states, arrays, lengths)
+    out = ctx.op("Permute", y, dims=[1, 0, 2])
     out.dtype = x.dtype
     if done is not None:
         out = _spread(ctx, out, done)
+    return out, states
+
+
+def _operator(ctx: KerasContext, gates: _Gates, given: Run) -> tuple[Value, list[Value]]:
+    """The outputs ``[steps, batch, hidden]`` of one operator, and the last states; the mask is the rows' lengths."""
+    x = given.x
+    first = [None if s is None else ctx.op("Unsqueeze", s, squeezeDims=[0]) for s in given.states]
+    steps_first = ctx.op("Permute", x, dims=[1, 0, 2])
+    steps_first.dtype = x.dtype
+    numbers = (ctx.const(a.astype(np.float32)) for a in (gates.w, gates.r, gates.b))
+    y, *last = ctx.emit(gates.op, [steps_first, *numbers, given.mask, *first], 1 + gates.states, **gates.attrs)
+    y.dtype = x.dtype
     states = [ctx.op("Squeeze", s, squeezeDims=[0]) for s in last]
     for s in states:
         s.dtype = x.dtype
-    return out, states
+    return ctx.op("Squeeze", y, squeezeDims=[1]), states
 
 
 def _reversed(ctx: KerasContext, x: Value) -> Value:
