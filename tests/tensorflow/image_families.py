@@ -38,6 +38,25 @@ def conv(rng: np.random.Generator, op: str) -> Case:
     ]
 
 
+@family("ImageProjectiveTransformV2", "ImageProjectiveTransformV3")
+def projective(rng: np.random.Generator, op: str) -> Case:
+    """Turned, sheared and seen from the side, one transformation for all images or one for each."""
+    count = int(rng.integers(1, 4))
+    x = floats(rng, [count, *(int(n) for n in rng.integers(1, 9, 2)), 2])
+    if rng.integers(4) == 0:
+        x = ints(rng, list(x.shape))
+    by = np.asarray([[1, 0, 0, 0, 1, 0, 0, 0]], np.float32).repeat(1 if rng.integers(2) else count, 0)
+    by = by + np.asarray(rng.normal(0, [0.3, 0.3, 6, 0.3, 0.3, 6, 0.01, 0.01], by.shape), np.float32)
+    more: dict[str, Any] = {
+        "output_shape": held([int(n) for n in rng.integers(1, 9, 2)]),
+        "interpolation": str(rng.choice(["NEAREST", "BILINEAR"])),
+        "fill_mode": str(rng.choice(["CONSTANT", "NEAREST", "REFLECT", "WRAP"])),
+    }
+    if op.endswith("3"):
+        more["fill_value"] = held(1.5)
+    return lambda v, t: call(op, images=v, transforms=t, **more), [x, by]
+
+
 @family("Conv3D")
 def conv3d(rng: np.random.Generator, op: str) -> Case:
     kernel, strides, padding = _windows(rng, 3)
