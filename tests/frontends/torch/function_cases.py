@@ -284,6 +284,8 @@ def whole_numbers(d: Draw) -> Any:
     return [
         diagonal,
         torch.einsum(d.one("ij->i", "ij->ji", "ij->"), x),
+        torch.einsum(d.one("ik,j->ij", "ij,j->i"), x, x[0]),
+        x.sum().to(x.dtype).sum_to_size(()),
         torch.linalg.vander(x[0]),
         columns,
         torch.isreal(x),
@@ -312,3 +314,17 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+@entry
+def antialiased(d: Draw) -> Any:
+    """Images of bytes and of floats by sizes and by factors with a rest, corners on corners or not."""
+    kind = d.one(torch.uint8, torch.uint8, torch.float32)
+    x = d.tensor([d.one(1, 2), d.one(1, 3, 5), 7, 9], torch.float32, positive=True) * 60
+    x = x.clamp(max=255).to(kind)
+    by = d.one({"size": (d.one(2, 5, 13), d.one(3, 9, 11))}, {"scale_factor": (d.one(0.6, 1.7), d.one(0.3, 1.0, 2.3))})
+    mode, corners = d.one("bilinear", "bicubic"), bool(d.one(True, False))
+    return [
+        F.interpolate(x, mode=mode, align_corners=corners, antialias=True, **by),
+        F.interpolate(x, mode=mode, align_corners=corners, **by),
+    ]

@@ -111,12 +111,13 @@ def trilinear(
 
 @aten("einsum")
 def einsum(ctx: TorchBuilder, equation: str, operands: list[Value], path: list[int] | None = None) -> Value:
-    """Of one operand with axes that are summed over, integers come out in 64 bits."""
+    """Integers come out in 64 bits where an axis that one operand alone has is summed over: torch does so first."""
     equation = equation.replace(" ", "")
     given, arrow, out = equation.partition("->")
     out = out if arrow else "".join(c for c in given if given.count(c) == 1 or c == ".")
-    if len(operands) == 1 and set(given) - set(out) and not ctx.type_of(operands[0]).is_float:
-        operands = [ctx.cast(operands[0], DType.I64)]
+    summed = [c for c in set(given) - {",", *out} if sum(c in term for term in given.split(",")) == 1]
+    if summed and not ctx.type_of(operands[0]).is_float:
+        operands = [ctx.cast(x, DType.I64) for x in operands]
     return ctx.op("Einsum", *ctx.together(*operands), equation=equation)
 
 

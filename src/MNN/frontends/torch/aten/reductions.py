@@ -182,6 +182,7 @@ def _moments(ctx: TorchBuilder, x: Value, args: tuple[Any, ...], named: dict[str
             total_count = ctx.op("BinaryOp", total_count, ctx.scalar(n, DType.I64), opType="MUL")
         wide = ctx.cast(total_count, ctx.type_of(x))
         rest_value = ctx.op("BinaryOp", wide, ctx.scalar(correction, ctx.type_of(x)), opType="SUB")
+        rest_value = ctx.op("BinaryOp", rest_value, ctx.const_like(0.0, x), opType="MAXIMUM")
         summed = reduced(ctx, "SUM", square, dims, keepdim)
         out = ctx.op("BinaryOp", summed, rest_value, opType="REALDIV")
     middle = reduced(ctx, "MEAN", x, dims, keepdim)
@@ -315,10 +316,10 @@ def sum_to_size(ctx: TorchBuilder, x: Value, size: Ints) -> Value:
     lead = ctx.rank_of(x) - len(size)
     shape = x.shape or ()
     repeated = [*range(lead), *(lead + i for i, n in enumerate(size) if n == 1 and shape[lead + i] != 1)]
-    if not repeated:
+    if not repeated and size:
         return x
     x = x if ctx.type_of(x).is_float else ctx.cast(x, DType.I64)
-    return ctx.reshape(reduced(ctx, "SUM", x, repeated, True), size)
+    return ctx.reshape(reduced(ctx, "SUM", x, repeated, True) if repeated else x, size)
 
 
 @aten("trace")

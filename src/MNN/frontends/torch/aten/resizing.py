@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from MNN.frontends.common.expressions import select
+from MNN.frontends.torch.aten.resampling import MOST, resampled, scale_of, weights
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Int, Number, Scalar
 from MNN.frontends.torch.registry import apply, aten
@@ -62,20 +63,56 @@ def antialiased(
     ctx: TorchBuilder, x: Value, output_size: Sizes, align_corners: bool, *scales: object, scale_factors: object = None
 ) -> Value:
     factors = _given(scales, scale_factors, ctx.rank_of(x) - 2)
-    known = ctx.static_shape(x)
-    if align_corners:
-        raise ctx.unsupported("antialias with align_corners", "use align_corners=False")
-    if factors is not None and output_size is not None:
-        pairs = zip((known or (0, 0, 0, 0))[2:], output_size, factors, strict=True)
-        if any(isinstance(m, Number) or not n or abs(m / n - f) > 1e-6 for n, m, f in pairs):
-            raise ctx.unsupported("antialias by factors that are at odds with the sizes", "give the sizes alone")
-    cubic_kind = "bicubic" in ctx.name
-    roi, sizes = None, _target(ctx, x, output_size, factors)
+    cubic = "bicubic" in ctx.name
+    pixels = _pixels(ctx, x, output_size, factors)
+    own = align_corners or (
+        pixels and factors and any(abs(m / n - f) > 1e-6 for (n, m), f in zip(pixels, factors, strict=True))
+    )
+    if pixels is not None and (own or ctx.type_of(x) is DType.U8):
+        return _weighted(ctx, x, pixels, factors, cubic, True, align_corners)
+    if own or (factors is not None and output_size is not None and pixels is None):
+        raise ctx.unsupported("antialias of open sizes with corners or factors of its own", "give the sizes alone")
+    if ctx.type_of(x) is DType.U8:
+        return _axis_by_axis(ctx, x, output_size, factors, _antialiased)
+    return _antialiased(ctx, x, output_size, factors)
+
+
+def _antialiased(ctx: TorchBuilder, x: Value, output_size: Sizes, factors: list[float] | None) -> Value:
+    scales = None
+    if factors is not None and output_size is None and ctx.static_shape(x) is None:
+        scales = ctx.const(np.asarray([1, 1, *factors], np.float32))
     return ctx.op(
-        "OnnxResize", x, roi, None, sizes, mode="cubic" if cubic_kind else "linear", antialias=True,
-        coordinate_transformation_mode="align_corners" if align_corners else "half_pixel",
-        cubic_coeff_a=-0.5, exclude_outside=True,
+        "OnnxResize", x, None, scales, _target(ctx, x, output_size, factors) if scales is None else None,
+        mode="cubic" if "bicubic" in ctx.name else "linear", antialias=True,
+        coordinate_transformation_mode="half_pixel", cubic_coeff_a=-0.5, exclude_outside=True,
     )  # fmt: skip
+
+
+def _pixels(
+    ctx: TorchBuilder, x: Value, output_size: Sizes, factors: list[float] | None
+) -> list[tuple[int, int]] | None:  # fmt: skip
+    """How many pixels each axis of an image has, and is to have; None where that is open, or very many."""
+    known = ctx.static_shape(x)
+    if known is None or (output_size is None and factors is None):
+        return None
+    picked = [int(n * f) for n, f in zip(known[2:], factors, strict=True)] if factors and output_size is None else []
+    pairs = list(zip(known[2:], output_size or picked, strict=True))
+    if any(isinstance(m, Number) or min(n, m) < 1 or n * m > MOST for n, m in pairs):
+        return None
+    return [(n, int(m)) for n, m in pairs]  # type: ignore[arg-type]
+
+
+def _weighted(
+    ctx: TorchBuilder, x: Value, pixels: list[tuple[int, int]], factors: list[float] | None, cubic: bool,
+    antialias: bool, corners: bool,
+) -> Value:  # fmt: skip
+    """An image along its last axis first, then along the other; an axis that stays as it is is left out."""
+    for i in (1, 0):
+        n, m = pixels[i]
+        scale = scale_of(n, m, factors[i] if factors else None, corners)
+        if n != m or scale != 1:
+            x = resampled(ctx, x, 2 + i, weights(n, m, scale, cubic, antialias, corners))
+    return x
 
 
 def _given(scales: tuple[object, ...], named: object, count: int) -> list[float] | None:
@@ -113,7 +150,12 @@ def _resized(
 ) -> Value:  # fmt: skip
     """Given factors decide where pixels lie, where these and the sizes are at odds."""
     if x.dtype is DType.U8 and mode != "nearest":
-        return _resized_bytes(ctx, x, output_size, factors, mode, transform)
+        pixels = _pixels(ctx, x, output_size, factors) if ctx.rank_of(x) == 4 else None
+        if pixels is not None:
+            return _weighted(ctx, x, pixels, factors, mode == "cubic", False, transform == "align_corners")
+        return _axis_by_axis(
+            ctx, x, output_size, factors, lambda ctx, x, sizes, scales: _resized(ctx, x, sizes, scales, mode, transform)
+        )
     rank = ctx.rank_of(x)
     known = ctx.static_shape(x)
     if mode == "nearest" and not _whole(known, output_size, factors, rounding):
@@ -198,16 +240,20 @@ def _taken(ctx: TorchBuilder, x: Value, output_size: Sizes, factors: list[float]
     return x
 
 
-def _resized_bytes(
-    ctx: TorchBuilder, x: Value, output_size: Sizes, factors: list[float] | None, mode: str, transform: str
+def _axis_by_axis(
+    ctx: TorchBuilder,
+    x: Value,
+    output_size: Sizes,
+    factors: list[float] | None,
+    resize: Callable[[TorchBuilder, Value, Sizes, list[float] | None], Value],
 ) -> Value:
-    """Axis by axis from the last one on, rounded to bytes each time, as torch does."""
+    """Bytes along one axis after the other, the last one first, rounded to bytes each time, as torch does."""
     rank = ctx.rank_of(x)
     sizes = ctx.sizes(x)[2:]
     for i in range(rank - 3, -1, -1):
         picked = None if output_size is None else [*sizes[:i], *list(output_size)[i:]]
         scale = None if factors is None else [*[1.0] * i, factors[i], *[1.0] * (rank - 3 - i)]
-        made = _resized(ctx, ctx.cast(x, DType.F32), picked, scale, mode, transform)
+        made = resize(ctx, ctx.cast(x, DType.F32), picked, scale)
         x = ctx.cast(apply(ctx, "clamp", [ctx.unary("FLOOR", ctx.binary("ADD", made, 0.5)), 0, 255], {}), DType.U8)
     return x
 
