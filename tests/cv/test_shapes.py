@@ -10,6 +10,7 @@ import pytest
 
 import MNN.cv as mcv
 from MNN import MNNError
+from MNN.cv.kernels import points
 
 
 def _points(random: np.random.Generator, kind: int) -> Any:
@@ -88,6 +89,44 @@ def test_bounds_of_pictures(seed: int) -> None:
     y, x = np.nonzero(im)
     want = [x.min(), y.min(), np.ptp(x) + 1, np.ptp(y) + 1] if len(x) else [0, 0, 0, 0]
     assert mcv.boundingRect(im) == want
+
+
+def _on_both_sides(random: np.random.Generator) -> Any:
+    """Points that are corners of a hull whichever way it is followed, as cross products are rounded."""
+
+    def turn(a: Any, b: Any, c: Any) -> float:
+        return float((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
+
+    found: list[tuple[float, float]] = []
+    x, slope = 0.1, random.uniform(0.3, 2)
+    for _ in range(200):
+        x += random.uniform(0.01, 1)
+        new = x, float(slope * x + random.integers(-3, 4) * np.spacing(slope * x))
+        if len(found) < 2 or (turn(found[-2], found[-1], new) > 0 and turn(new, found[-1], found[-2]) > 0):
+            found.append(new)
+    return np.array(found)
+
+
+def test_hulls_that_rounding_makes_long_stay_in_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    class Guarded:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(np, name)
+
+        def empty(self, shape: Any, dtype: Any = np.float64) -> Any:
+            made.append(np.full(int(np.prod(shape)) + 64, 77, dtype))
+            return made[-1][:-64].reshape(shape)
+
+    monkeypatch.setattr(points, "np", Guarded())
+    random, longest = np.random.default_rng(8), 0
+    for _ in range(20):
+        p = _on_both_sides(random)
+        corners = np.asarray(mcv.convexHull(p, returnPoints=False)).ravel()
+        assert np.isin(corners, np.arange(len(p))).all()
+        longest = max(longest, len(corners) - len(p))
+    assert longest > 2  # or this shows nothing
+    assert all((memory[-64:] == 77).all() for memory in made)
 
 
 @pytest.mark.parametrize("call", [mcv.convexHull, mcv.contourArea, mcv.minAreaRect, mcv.boundingRect])

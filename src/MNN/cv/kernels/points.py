@@ -31,9 +31,10 @@ def _run(points: Array, what: Measure, clockwise: bool) -> tuple[Array, Array]:
     if what >= Measure.AREA:
         kernel(pack(address(points), count, what, 0, address(result), 0, 0, 0), 0, 1, None)
         return result, result
-    memory = np.empty(3 * (count + 2), np.int32)
+    room = 2 * (count + 1)
+    memory = np.empty(3 * room, np.int32)
     order = address(memory)
-    places = (order, order + 4 * (count + 2), order + 8 * (count + 2))
+    places = (order, order + 4 * room, order + 8 * room)
     kernel(pack(address(points), count, what, int(clockwise), address(result), *places), 0, 1, None)
     return result, memory
 

@@ -35,8 +35,8 @@ class PointsSpec(KernelSpec):
     of the outermost points along the diagonals (Akl and Toussaint, 1978); rectangles have a side along the hull
     (Freeman and Shapira, 1975). Slots: ``points``, ``count``, ``what`` (:class:`Measure`), ``clockwise`` (of a hull:
     from its leftmost corner on, else from the rightmost one; turned round so that places rise or fall, where that can
-    be), ``result`` (:data:`NUMBERS` f64), ``order`` (i32, two more than there are points), and ``sorted`` and
-    ``chain`` (i32, memory of as many)."""
+    be), ``result`` (:data:`NUMBERS` f64), ``order`` (i32, twice as many as points and two more: where rounding decides,
+    points may be on both sides of a hull), and ``sorted`` and ``chain`` (i32, memory of as many)."""
 
     def slots(self) -> tuple[str, ...]:
         return ("points", "count", "what", "clockwise", "result", "order", "sorted", "chain")
