@@ -138,6 +138,9 @@ def test_training_programs(tmp_path):
 
 WRONG = ("a", None, [1, 2], {}, 1.5, float("nan"), float("inf"), -3, np.ones(3), object())
 """Of these every call below takes none where another thing is asked for."""
+MODEL = Net()
+OPTIMIZER = optim.SGD(MODEL)
+STATE = {"steps": np.asarray(1), "losses": np.asarray(1)}
 CALLS = {
     "linear": (lambda v: nn.linear(v, 3), ()),
     "linear's results": (lambda v: nn.linear(3, v), ()),
@@ -165,6 +168,39 @@ CALLS = {
     "checkpoint": (lambda v: fitted(checkpoint=v, epochs=0), (None, "a")),
     "export": (lambda v: train.export(v, "unwritten.mnn", [1, 3]), ()),
     "plot": (lambda v: train.plot(v, "unwritten.svg"), ()),
+    "layer_norm": (nn.layer_norm, ()),
+    "layer_norm's epsilon": (lambda v: nn.layer_norm(3, v), (1.5,)),
+    "embedding": (lambda v: nn.embedding(v, 3), ()),
+    "embedding's width": (lambda v: nn.embedding(3, v), ()),
+    "batch_norm's momentum": (lambda v: nn.batch_norm(3, 4, v), ()),
+    "batch_norm's epsilon": (lambda v: nn.batch_norm(3, 4, 0.9, v), (1.5,)),
+    "smoothing": (lambda v: nn.loss.softmax_cross_entropy(X, Y, smoothing=v), ()),
+    "ignore": (lambda v: nn.loss.softmax_cross_entropy(X, Y, ignore=v), (None, -3)),
+    "also": (lambda v: OPTIMIZER.step(nn.loss.softmax_cross_entropy(MODEL(X), Y), v), ()),
+    "a group": (lambda v: optim.SGD(MODEL, groups=[optim.Group(v)]), ()),
+    "regularization": (lambda v: optim.SGD(MODEL, regularization_method=v), ()),
+    "counts of a state": (lambda v: OPTIMIZER.load_state({"steps": v, "losses": v}), ()),
+    "arrays of a state": (lambda v: OPTIMIZER.load_state({**STATE, "parameter0.momentum": v}), ()),
+    "get_update_graph": (lambda v: OPTIMIZER.get_update_graph(v, v, v), ()),
+    "save_graph": (lambda v: OPTIMIZER.save_graph(v, [MODEL(F.placeholder([1, 3]))], [], []), ("a",)),
+    "save_graph's outputs": (lambda v: OPTIMIZER.save_graph("unwritten.mnn", v, [], []), ()),
+    "load_parameters": (MODEL.load_parameters, ()),
+    "a parameter": (MODEL._add_parameter, ()),
+    "submodules": (MODEL._register_submodules, ()),
+    "a statistic": (lambda v: Net().register_statistic(v), (WRONG[-2],)),
+    "load_module": (lambda v: nn.load_module(v, v, True), ()),
+    "save": (lambda v: nn.save(MODEL, v), ("a",)),
+    "load": (lambda v: nn.load(MODEL, v), ()),
+    "exported": (lambda v: train.export(MODEL, v, [1, 3]), ("a",)),
+    "names": (lambda v: train.export(MODEL, "unwritten.mnn", [1, 3], names=v), ()),
+    "drawn": (lambda v: train.plot(train.History(), v), ()),
+    "written": (train.TrainingProgram.load, ()),
+    "metrics": (lambda v: fitted(MODEL, metrics=v, epochs=1), (None, {})),
+    "evaluate": (lambda v: train.evaluate(v, (X, Y)), ()),
+    "settings": (lambda v: fitted(MODEL, settings=v), (None, {})),
+    "a setting": (lambda v: fitted(MODEL, settings={"a": v}), WRONG[:-2]),
+    "optimizer": (lambda v: fitted(MODEL, optimizer=v), (None,)),
+    "the program's loss": (lambda v: train.save_program("unwritten.mnn", MODEL, OPTIMIZER, X, Y, v), (None,)),
     "save_program": (lambda v: train.save_program("unwritten.mnn", Net(), v, X, Y), ()),
 }
 
@@ -179,3 +215,30 @@ def test_wrong_things_are_told_in_one_sentence(name):
             call(value)
         assert "\n" not in str(told.value)
         assert 15 < len(str(told.value)) < 300, value
+
+
+SETTINGS = {
+    optim.SGD: {"momentum": -3, "nesterov": "a"},
+    optim.ADAM: {"momentum2": 1.5, "eps": -3, "amsgrad": None},
+    optim.RMSprop: {"decay": float("nan"), "momentum": 1.0, "eps": None},
+    optim.Lion: {"momentum": None, "momentum2": -0.1},
+}
+EVERY = {
+    "weight_decay": float("nan"), "regularization_method": "L3", "accumulate": 1.5, "clip_norm": -3, "clip_value": None,
+    "precision": "double", "threads": 0, "debug": "a", "activation_memory": 0.5, "average": 1.5, "scale": -1.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_settings_are_checked_whenever_they_are_set(kind):
+    """Between steps as when the optimizer is made: a momentum of -3 would train, to other numbers."""
+    made = kind(MODEL, 0.1)
+    for name, value in {**EVERY, **SETTINGS[kind]}.items():
+        for wrong in (value, [1, 2], np.ones(3), object()):
+            before = getattr(made, name)
+            with pytest.raises(MNNError) as told:
+                setattr(made, name, wrong)
+            assert "\n" not in str(told.value)
+            assert getattr(made, name) is before
+    made.weight_decay, made.precision, made.scale = 0.5, "low", 4.0
+    assert (made.weight_decay, made.precision, made.scale.now) == (0.5, "low", 4.0)

@@ -23,9 +23,8 @@ from MNN.llm.models.adapted.trained import TrainedAdapter, TrainedLayers
 from MNN.llm.models.families import build_with, usual
 from MNN.llm.models.weights import Weights
 from MNN.nn.extracted import Extracted
-from MNN.nn.initial import count
 from MNN.nn.module import Module
-from MNN.optim.settings import not_negative
+from MNN.nn.settings import count, not_negative
 from MNN.schema.files import replacing
 
 QUERIES_AND_VALUES = ("q_proj", "v_proj")

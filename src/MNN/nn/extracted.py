@@ -147,10 +147,10 @@ def _beginnings(order: Sequence[Expr]) -> set[int]:
 def load_module(inputs: Sequence[Var], outputs: Sequence[Var], for_training: bool) -> Module:
     """The network that computes ``outputs`` from the placeholders ``inputs`` (as ``MNN.expr.load_as_dict`` gives them),
     as a module with parameters of its own; those of one that is not ``for_training`` stay as they are."""
-    taken, given = ([v] if isinstance(v, Var) else list(v) for v in (inputs, outputs))
-    if not taken or not given or not all(isinstance(v, Var) for v in (*taken, *given)):
+    taken, given = ([v] if isinstance(v, Var) else v for v in (inputs, outputs))
+    if not all(isinstance(vs, (list, tuple)) and vs and all(isinstance(v, Var) for v in vs) for vs in (taken, given)):
         raise MNNError("load_module() takes lists of Vars: inputs, and outputs that are computed from them")
-    return Extracted(taken, given, bool(for_training))
+    return Extracted(list(taken), list(given), bool(for_training))
 
 
 def _between(inputs: Sequence[Var], outputs: Sequence[Var]) -> list[Expr]:

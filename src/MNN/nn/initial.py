@@ -8,16 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from MNN.errors import MNNError
+from MNN.nn.settings import count
 
 _generator = np.random.default_rng()
 _layers = 0
-
-
-def count(name: str, value: object) -> int:
-    """A whole number. Raises :class:`MNNError` for anything else."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise MNNError(f"{name} is a whole number, found {value!r}")
-    return int(value)
 
 
 def seed(number: int) -> None:

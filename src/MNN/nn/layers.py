@@ -18,6 +18,8 @@ from MNN.expr.var import Var
 from MNN.nn import initial
 from MNN.nn.module import Module
 from MNN.nn.quantizer import Quantizer
+from MNN.nn.settings import count as check_count
+from MNN.nn.settings import not_negative, portion, shown
 from MNN.nn.steps import check_batch, step_number
 
 
@@ -26,13 +28,16 @@ def _parameter(array: np.ndarray) -> Var:
 
 
 def _pair(value: Ints, what: str) -> list[int]:
-    numbers = np.asarray(value).reshape(-1)
+    try:
+        numbers = np.asarray(value).reshape(-1)
+    except ValueError:  # lists of several lengths
+        numbers = np.zeros(0)
     if (
         numbers.size not in (1, 2)
         or numbers.dtype.kind not in "iuf"
         or not all(0 <= v < 1e9 and v % 1 == 0 for v in numbers)
     ):
-        raise ShapeError(f"{what} is one or two whole numbers, found {value!r}")
+        raise ShapeError(f"{what} is one or two whole numbers, found {shown(value)}")
     return [int(v) for v in numbers] * (3 - numbers.size)
 
 
@@ -54,7 +59,7 @@ class Conv(Module):
     ) -> None:
         super().__init__()
         kernel, pads = _pair(kernel_size, "kernel_size"), _pair(padding, "padding")
-        initial.count("in_channels", in_channels), initial.count("out_channels", out_channels)
+        check_count("in_channels", in_channels), check_count("out_channels", out_channels)
         steps, spread = _pair(stride, "stride"), _pair(dilation, "dilation")
         if min(*steps, *spread) < 1:
             raise ShapeError(f"the strides and dilations of a convolution are at least 1, found {steps} and {spread}")
@@ -84,7 +89,7 @@ class Linear(Module):
 
     def __init__(self, in_channels: int, out_channels: int, bias: bool = True) -> None:
         super().__init__()
-        if min(initial.count("in_channels", in_channels), initial.count("out_channels", out_channels)) < 1:
+        if min(check_count("in_channels", in_channels), check_count("out_channels", out_channels)) < 1:
             raise ShapeError(f"no product of {in_channels} channels to {out_channels}")
         self.weight = _parameter(initial.xavier((out_channels, in_channels), in_channels))
         self.bias = _parameter(np.zeros(out_channels, np.float32)) if bias else None
@@ -105,13 +110,14 @@ class BatchNorm(Module):
         super().__init__()
         if dims not in (2, 4):
             raise ShapeError(f"batch_norm takes tensors of 2 or 4 axes, found dims={dims}")
-        if initial.count("channels", channels) < 1:
+        if check_count("channels", channels) < 1:
             raise ShapeError(f"batch_norm takes tensors of at least one channel, found {channels}")
         self.scale = _parameter(np.ones(channels, np.float32))
         self.bias = _parameter(np.zeros(channels, np.float32))
         self.running_variance = self.register_statistic(np.ones(channels, np.float32))
         self.running_mean = self.register_statistic(np.zeros(channels, np.float32))
-        self._channels, self._momentum, self._epsilon = channels, float(momentum), float(epsilon)
+        self._channels, self._momentum = channels, portion("momentum", momentum)
+        self._epsilon = not_negative("epsilon", epsilon)
 
     def forward(self, x: ArrayLike) -> Var:
         """The same shape."""
@@ -132,7 +138,7 @@ class Dropout(Module):
     def __init__(self, dropout_ratio: float) -> None:
         super().__init__()
         if not isinstance(dropout_ratio, (int, float, np.number)) or not 0 <= dropout_ratio < 1:
-            raise MNNError(f"a dropout ratio is at least 0 and below 1, found {dropout_ratio!r}")
+            raise MNNError(f"a dropout ratio is at least 0 and below 1, found {shown(dropout_ratio)}")
         self._ratio, self._seed = float(dropout_ratio), initial.next_seed()
 
     def forward(self, x: ArrayLike) -> Var:
@@ -148,9 +154,11 @@ class LayerNorm(Module):
 
     def __init__(self, channels: int, epsilon: float = 1e-5) -> None:
         super().__init__()
+        if check_count("channels", channels) < 1:
+            raise ShapeError(f"layer_norm takes an axis of at least one channel, found {channels}")
         self.gamma = _parameter(np.ones(channels, np.float32))
         self.beta = _parameter(np.zeros(channels, np.float32))
-        self._epsilon = float(epsilon)
+        self._epsilon = not_negative("epsilon", epsilon)
 
     def forward(self, x: ArrayLike) -> Var:
         """The same shape."""
@@ -162,6 +170,8 @@ class Embedding(Module):
 
     def __init__(self, count: int, width: int) -> None:
         super().__init__()
+        if min(check_count("count", count), check_count("width", width)) < 1:
+            raise ShapeError(f"no embedding of {count} rows of {width} numbers")
         self.weight = _parameter(initial.normal((count, width), 1.0))
 
     def forward(self, x: ArrayLike) -> Var:

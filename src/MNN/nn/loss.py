@@ -13,7 +13,7 @@ from MNN.expr.types import NC4HW4, NCHW
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
 from MNN.nn.ctc import ctc
-from MNN.nn.initial import count
+from MNN.nn.settings import count, portion
 
 
 def _two(predicts: ArrayLike, targets: ArrayLike) -> tuple[Var, Var]:
@@ -93,9 +93,8 @@ def softmax_cross_entropy(
             f"logits [..., C] take labels [...] of whole numbers, found {x.shape} and {y.shape} of {y._kind.value}"
         )
     classes = int(x.shape[-1])
-    share = float(smoothing)
-    if not 0 <= share <= 1:
-        raise MNNError(f"smoothing lies between 0 and 1, found {smoothing!r}")
+    share = portion("smoothing", smoothing)
+    ignore = None if ignore is None else count("ignore", ignore)
     if y._expr.op == "Const":
         array = y._array()
         check_labels(array if ignore is None else array[array != ignore], classes)
@@ -105,7 +104,7 @@ def softmax_cross_entropy(
         return soft_cross_entropy(flat, one_hot(rows, classes))
     counts = build.to_var(np.ones(1, np.float32))
     if ignore is not None:
-        counted = not_equal(rows, build.ints(count("ignore", ignore)))
+        counted = not_equal(rows, build.ints(ignore))
         rows = select(counted, rows, build.ints(0))
         counts = build.apply("Reshape", build.cast(counted, DType.F32), build.ints([-1, 1]))
     per_class = build.floats(np.ones(classes, np.float32) if weights is None else weights)

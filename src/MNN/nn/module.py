@@ -12,6 +12,7 @@ import numpy as np
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import build
 from MNN.expr.var import Var
+from MNN.nn.settings import shown
 from MNN.schema.arrays import read_arrays, write_arrays
 
 if TYPE_CHECKING:
@@ -108,12 +109,16 @@ class Module:
 
     def register_statistic(self, value: np.ndarray | Var) -> Var:
         """A Var that training keeps and no gradient moves, such as a running mean. It is one of :attr:`parameters`."""
+        if not isinstance(value, (Var, np.ndarray)):
+            raise MNNError(f"a statistic of a module is an array or a Var, found {shown(value)}")
         var = value if isinstance(value, Var) else build.leaf(value, op="Trainable")
         self._statistics[f"statistic{len(self._statistics)}"] = var
         return var
 
     def _add_parameter(self, parameter: Var) -> int:
         """PyMNN's way to give the module a parameter without an attribute: its place among :attr:`parameters`."""
+        if not isinstance(parameter, Var):
+            raise MNNError(f"a parameter of a module is a Var, found {shown(parameter)}")
         if parameter.op_type != "Trainable":
             parameter.fix_as_trainable()
         self._vars[parameter.name or f"parameter{len(self._vars)}"] = parameter
@@ -121,6 +126,8 @@ class Module:
 
     def _register_submodules(self, children: Sequence[Module]) -> None:
         """PyMNN's way to give the module modules without attributes."""
+        if not isinstance(children, (list, tuple)) or not all(isinstance(m, Module) for m in children):
+            raise MNNError(f"_register_submodules() takes a list of modules, found {shown(children)}")
         for child in children:
             self._children[child.name or f"module{len(self._children)}"] = child
 
@@ -177,6 +184,8 @@ class Module:
 
     def load_parameters(self, parameters: list[Var]) -> bool:
         """Takes the numbers of as many Vars, in the order of ``parameters``; False when they do not fit."""
+        if not isinstance(parameters, (list, tuple)) or not all(isinstance(v, Var) for v in parameters):
+            raise MNNError(f"load_parameters() takes a list of Vars, found {shown(parameters)}")
         own = self.parameters
         if len(own) != len(parameters) or any(a.shape != b.shape for a, b in zip(own, parameters, strict=True)):
             return False

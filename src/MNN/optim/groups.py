@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from MNN.errors import MNNError
 from MNN.expr.var import Var
 from MNN.nn.module import Module, numbered
-from MNN.optim.settings import not_negative
+from MNN.nn.settings import not_negative, shown
 from MNN.optim.step_graph import Special
 
 
@@ -63,7 +63,10 @@ class Groups:
 
 
 def _parameters(number: int, group: Group) -> list[Var]:
-    listed = [group.parameters] if isinstance(group.parameters, (Module, Var)) else list(group.parameters)
+    given = group.parameters
+    if not isinstance(given, (Module, Var, list, tuple)):
+        raise MNNError(f"group {number} of the optimizer takes a list of modules and parameters, found {shown(given)}")
+    listed = [given] if isinstance(given, (Module, Var)) else given
     found: list[Var] = []
     for one in listed:
         if not isinstance(one, (Module, Var)):

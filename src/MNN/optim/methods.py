@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypedDict
 
 from MNN.expr.var import Var
 from MNN.nn.module import Module
+from MNN.nn.settings import Setting, flag, not_negative, share
 from MNN.optim.groups import Group
 from MNN.optim.optimizer import Optimizer
 from MNN.optim.regularization import Regularization_Method
-from MNN.optim.settings import not_negative, share
 from MNN.optim.step_graph import Method
 from MNN.optim.update_graph import Rule, adam, descent
 
@@ -38,6 +38,8 @@ class Options(TypedDict, total=False):
 class SGD(Optimizer):
     """Gradient descent with momentum: ``h = momentum * h + rate * g; x -= h``, as MNN has it."""
 
+    momentum, nesterov = Setting(share), Setting(flag)
+
     def __init__(
         self,
         module: Module,
@@ -49,7 +51,7 @@ class SGD(Optimizer):
         **options: Unpack[Options],
     ) -> None:
         super().__init__(module, learning_rate, weight_decay, regularization_method, **options)
-        self.momentum, self.nesterov = share("momentum", momentum), bool(nesterov)
+        self.momentum, self.nesterov = momentum, nesterov
 
     def method(self) -> Method:
         pull = (("weightDecay", self.weight_decay), ("regularization", self.regularization_method.name))
@@ -67,6 +69,7 @@ class ADAM(Optimizer):
 
     decoupled = False
     corrected = False
+    momentum, momentum2, eps, amsgrad = Setting(share), Setting(share), Setting(not_negative), Setting(flag)
 
     def __init__(
         self,
@@ -82,8 +85,8 @@ class ADAM(Optimizer):
         **options: Unpack[Options],
     ) -> None:
         super().__init__(module, learning_rate, weight_decay, regularization_method, **options)
-        self.momentum, self.momentum2 = share("momentum", momentum), share("momentum2", momentum2)
-        self.eps, self.amsgrad = not_negative("eps", eps), bool(amsgrad)
+        self.momentum, self.momentum2 = momentum, momentum2
+        self.eps, self.amsgrad = eps, amsgrad
 
     def method(self) -> Method:
         attributes = (
@@ -128,6 +131,8 @@ class AdamW(ADAM):
 class RMSprop(Optimizer):
     """RMSprop (Tieleman and Hinton, 2012), as torch has it."""
 
+    decay, momentum, eps = Setting(share), Setting(share), Setting(not_negative)
+
     def __init__(
         self,
         module: Module,
@@ -139,8 +144,7 @@ class RMSprop(Optimizer):
         **options: Unpack[Options],
     ) -> None:
         super().__init__(module, learning_rate, weight_decay, **options)
-        self.decay, self.momentum = share("decay", decay), share("momentum", momentum)
-        self.eps = not_negative("eps", eps)
+        self.decay, self.momentum, self.eps = decay, momentum, eps
 
     def method(self) -> Method:
         pull = (("weightDecay", self.weight_decay), ("regularization", self.regularization_method.name))
@@ -150,6 +154,8 @@ class RMSprop(Optimizer):
 
 class Lion(Optimizer):
     """Lion (Chen et al., 2023), with decoupled weight decay."""
+
+    momentum, momentum2 = Setting(share), Setting(share)
 
     def __init__(
         self,
@@ -161,7 +167,7 @@ class Lion(Optimizer):
         **options: Unpack[Options],
     ) -> None:
         super().__init__(module, learning_rate, weight_decay, **options)
-        self.momentum, self.momentum2 = share("momentum", momentum), share("momentum2", momentum2)
+        self.momentum, self.momentum2 = momentum, momentum2
 
     def method(self) -> Method:
         pull = (("weightDecay", self.weight_decay), ("regularization", "decoupled"))

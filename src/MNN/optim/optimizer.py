@@ -17,16 +17,15 @@ from MNN.expr.node import Expr
 from MNN.expr.var import Var
 from MNN.ir.graph import Value
 from MNN.nn.module import Module, numbered, trainable
+from MNN.nn.settings import Setting, flag, not_negative, share, shown, whole, whole_or_none
 from MNN.nn.steps import STEP
+from MNN.optim import checks, update_graph
 from MNN.optim import step_graph as step_graphs
-from MNN.optim import update_graph
 from MNN.optim.blame import blame, failure
 from MNN.optim.capture import Captured, capture
 from MNN.optim.groups import Group, Groups
 from MNN.optim.program import Recent, StepProgram
 from MNN.optim.regularization import Regularization_Method
-from MNN.optim.scaling import LossScale
-from MNN.optim.settings import not_negative, share, whole
 from MNN.optim.step_graph import APPLY, AVERAGE, DRAW, FINITE, NORM, RATE, SCALE, SOME, TIME, Method, StepGraph, moved
 from MNN.runtime.config import Config
 from MNN.runtime.state_memory import Kept, StateMemory
@@ -50,6 +49,17 @@ class Optimizer:
     parameters with other learning rates and weight decays (:class:`~MNN.optim.groups.Group`). ``average``: of a running
     mean of the parameters, the share that a step keeps; :meth:`averaged` puts the mean in their place.
     """
+
+    weight_decay = Setting(not_negative)
+    regularization_method = Setting(checks.pull)
+    accumulate = Setting(whole)
+    clip_norm, clip_value = Setting(not_negative), Setting(not_negative)
+    precision, threads = Setting(checks.precision), Setting(checks.threads)
+    debug = Setting(flag)
+    activation_memory = Setting(whole_or_none)
+    average = Setting(share)
+    scale = Setting(checks.scale)
+    """What losses are multiplied by; None where they are not."""
 
     def __init__(
         self,
@@ -82,16 +92,12 @@ class Optimizer:
                 "self._register_submodules(layers)"
             )
         self.learning_rate = not_negative("learning_rate", learning_rate)
-        self.weight_decay = not_negative("weight_decay", weight_decay)
-        self.regularization_method = Regularization_Method.of(regularization_method)
-        self.accumulate = whole("accumulate", accumulate)
-        self.clip_norm, self.clip_value = not_negative("clip_norm", clip_norm), not_negative("clip_value", clip_value)
-        checked = Config(precision=precision) if threads is None else Config(precision=precision, threads=threads)
-        self.precision, self.threads, self.debug = checked.precision, threads, debug
-        self.activation_memory = None if activation_memory is None else whole("activation_memory", activation_memory)
-        self.average, self._groups = share("average", average), Groups(module, groups)
-        self.scale = LossScale.of(loss_scale)
-        """What losses are multiplied by; None where they are not."""
+        self.weight_decay, self.regularization_method = weight_decay, regularization_method
+        self.accumulate, self.clip_norm, self.clip_value = accumulate, clip_norm, clip_value
+        self.precision, self.threads, self.debug = precision, threads, debug
+        self.activation_memory, self.average = activation_memory, average
+        self._groups = Groups(module, groups)
+        self.scale = loss_scale
         self.steps = 0
         """Steps that were made."""
         self.losses = 0
@@ -153,6 +159,8 @@ class Optimizer:
         Raises :class:`MNNError` when the loss is more than a number, depends on no parameter, or is infinite or NaN:
         parameters are then as they were."""
         self._check_loss(loss)
+        if not isinstance(also, (list, tuple)) or not all(isinstance(v, Var) for v in also):
+            raise MNNError(f"step() takes a list of Vars beside the loss, found {shown(also)}")
         captured = capture([loss, *also])
         found = self.step_on(captured, {id(leaf): leaf.results()[0] for leaf in captured.leaves if leaf is not STEP})
         for var, array in zip((loss, *also), found, strict=True):
@@ -366,28 +374,16 @@ class Optimizer:
 
     def load_state(self, state: Mapping[str, np.ndarray]) -> None:
         """Goes on from what :meth:`state` gave. Raises :class:`MNNError` for the state of another optimizer."""
-        if not isinstance(state, Mapping):
-            raise MNNError(f"the state of an optimizer is a dict, as state() gives it, found {type(state).__name__}")
-        if missing := {"steps", "losses"} - set(state):
-            raise MNNError(f"that is no state of an optimizer: it has no '{min(missing)}'")
-        kinds = {*self.whole_method().states, "sum"}
-        for name, array in state.items():
-            owner, dot, kind = name.partition(".")
-            if dot:
-                number = int(owner.removeprefix(PARAMETER)) if owner.removeprefix(PARAMETER).isdigit() else -1
-                parameters = numbered(self.module) if self.module is not None else []
-                if (
-                    kind not in kinds
-                    or not 0 <= number < len(parameters)
-                    or tuple(parameters[number].shape) != array.shape
-                ):
-                    raise MNNError(f"the state '{name}' {list(array.shape)} is of another optimizer or module")
+        parameters = numbered(self.module) if self.module is not None else []
+        counts = checks.state(
+            state, {*self.whole_method().states, "sum"}, PARAMETER, [tuple(v.shape) for v in parameters]
+        )
         self._memory = StateMemory()
         self._views.clear()
         self._memory.kept.update({n: Kept(np.array(a)) for n, a in state.items() if "." in n})
         self._programs.clear()
-        self.steps, self.losses = int(state["steps"]), int(state["losses"])
-        self.counted = int(state.get("counted", self.losses % self.accumulate))
+        self.steps, self.losses = counts["steps"], counts["losses"]
+        self.counted = counts.get("counted", self.losses % self.accumulate)
         if self.scale is not None:
             self.scale.load_state(state)
         STEP.set_array(np.asarray(self.losses, np.int64))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 
 from MNN.errors import MNNError
+from MNN.nn.settings import shown
 
 
 class Regularization_Method(enum.Enum):  # noqa: N801 - PyMNN's name
@@ -15,13 +16,13 @@ class Regularization_Method(enum.Enum):  # noqa: N801 - PyMNN's name
     L1L2 = 2
 
     @staticmethod
-    def of(value: Regularization_Method | str) -> Regularization_Method:
+    def of(value: object) -> Regularization_Method:
         """A method by itself or by name. Raises :class:`MNNError` for others."""
         if isinstance(value, Regularization_Method):
             return value
-        if value in Regularization_Method.__members__:
+        if isinstance(value, str) and value in Regularization_Method.__members__:
             return Regularization_Method[value]
-        raise MNNError(f"regularization {value!r} is not known; it is L1, L2 or L1L2")
+        raise MNNError(f"regularization {shown(value)} is not known; it is L1, L2 or L1L2")
 
 
 __all__ = ["Regularization_Method"]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from MNN.errors import MNNError, RunError
-from MNN.optim.settings import not_negative
+from MNN.nn.settings import not_negative
 
 FIRST, LEAST, LARGEST = 2.0**16, 2.0**-14, 2.0**24
 GROWS_AFTER = 2000
@@ -27,17 +27,18 @@ class LossScale:
         """Losses that made no step, as gradients were infinite or NaN."""
 
     @staticmethod
-    def of(setting: float | str | None) -> LossScale | None:
+    def of(setting: object) -> LossScale | None:
         """From ``loss_scale`` of an optimizer. Raises :class:`MNNError` for what is none."""
-        if setting is None:
-            return None
+        if setting is None or isinstance(setting, LossScale):
+            return setting
         if isinstance(setting, str):
             if setting != DYNAMIC:
                 raise MNNError(f"loss_scale is a number above 0 or {DYNAMIC!r}, found {setting!r}")
             return LossScale(FIRST, True)
-        if not not_negative("loss_scale", setting):
+        found = not_negative("loss_scale", setting)
+        if not found:
             raise MNNError("loss_scale must be above 0, found 0")
-        return LossScale(float(setting), False)
+        return LossScale(found, False)
 
     def update(self, finite: bool) -> None:
         """After a loss. Raises :class:`RunError` where no scale makes gradients finite."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from MNN.errors import MNNError
-from MNN.optim.settings import not_negative, whole
+from MNN.nn.settings import not_negative, whole
 
 Schedule = Callable[[int], float]
 

@@ -31,9 +31,7 @@ STARTED = "update_graph_started"
 
 def gradients(outputs: Sequence[Var], diffs: Sequence[Var], parameters: Sequence[Var]) -> Updates:
     """See :meth:`MNN.optim.optimizer.Optimizer.grad`."""
-    for name, given in (("outputs", outputs), ("output_diffs", diffs), ("parameters", parameters)):
-        if not isinstance(given, (list, tuple)) or not all(isinstance(v, Var) for v in given):
-            raise MNNError(f"grad() takes lists of Vars, found {name} of {type(given).__name__}")
+    _check_lists("grad", outputs=outputs, output_diffs=diffs, parameters=parameters)
     if len(outputs) != len(diffs) or not outputs or not parameters:
         raise MNNError(f"{len(outputs)} outputs with {len(diffs)} differences, of {len(parameters)} parameters")
     for number, v in enumerate(outputs):
@@ -53,6 +51,12 @@ def gradients(outputs: Sequence[Var], diffs: Sequence[Var], parameters: Sequence
             )
     slopes = Slopes((total._expr, total._index), [(v._expr, v._index) for v in parameters])
     return list(parameters), [Var(slopes, i, v.data_format) for i, v in enumerate(parameters)]
+
+
+def _check_lists(what: str, **lists: object) -> None:
+    for name, given in lists.items():
+        if not isinstance(given, (list, tuple)) or not all(isinstance(v, Var) for v in given):
+            raise MNNError(f"{what}() takes lists of Vars, found {name} of {type(given).__name__}")
 
 
 def _told(v: Var, number: int) -> str:
@@ -123,8 +127,9 @@ def updates(
     shared: Sequence[tuple[Var, Var]],
 ) -> Updates:
     """What parameters, and what else a step keeps, become; ``shared`` is there once for all parameters."""
+    _check_lists("get_update_graph", parameter=parameters, parameter_grad=slopes, learning_rate=rates)
     given = [list(vs) for vs in (parameters, slopes, rates)]
-    if not given[0] or len({len(vs) for vs in given}) > 1 or not all(isinstance(v, Var) for vs in given for v in vs):
+    if not given[0] or len({len(vs) for vs in given}) > 1:
         counts = ", ".join(
             plural(len(vs), what) for vs, what in zip(given, ("parameter", "gradient", "rate"), strict=True)
         )
@@ -143,6 +148,7 @@ def updates(
 
 def save(path: str | os.PathLike[str], outputs: Sequence[Var], before: Sequence[Var], after: Sequence[Var]) -> None:
     """See :meth:`MNN.optim.optimizer.Optimizer.save_graph`."""
+    _check_lists("save_graph", outputs=outputs, parameter=before, parameter_update=after)
     kept, ends = list(before), list(after)
     if len(kept) != len(ends):
         raise MNNError(f"{plural(len(kept), 'parameter')} with {plural(len(ends), 'update')}")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import MNNError
-from MNN.schema.files import open_regular, replacing
+from MNN.schema.files import open_regular, path_of, replacing
 
 _START = b"PK"
 DAMAGE = (
@@ -56,7 +56,7 @@ def read_arrays(path: str | os.PathLike[str], what: str = "file of arrays") -> d
 
 def read_noted(path: str | os.PathLike[str], what: str) -> tuple[dict[str, np.ndarray], str]:
     """The same with the note; of files without one it is empty."""
-    if os.path.isdir(path):
+    if path_of(path).is_dir():
         raise MNNError(f"{os.fspath(path)} is a folder; a {what} is expected")
     try:
         with open_regular(Path(path)) as file:

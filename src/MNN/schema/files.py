@@ -135,10 +135,17 @@ def release(array: np.ndarray[Any, Any]) -> None:
         mapped.madvise(mmap.MADV_DONTNEED, first, last - first)
 
 
+def path_of(path: object) -> Path:
+    """A path that somebody gave. Raises :class:`MNNError` for what is none."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise MNNError(f"a file is given by its path, found {type(path).__name__}")
+    return Path(path)
+
+
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file to write that takes ``path``'s place when the block ends well, and vanishes when it does not."""
-    target = Path(path)
+    target = path_of(path)
     if target.is_dir():
         raise MNNError(f"cannot write {target}: a folder of that name is there")
     temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}.tmp")

@@ -10,7 +10,7 @@ import numpy as np
 
 from MNN.errors import FormatError
 from MNN.schema.external import ExternalWriter
-from MNN.schema.files import replacing
+from MNN.schema.files import path_of, replacing
 from MNN.schema.record import Record
 from MNN.schema.tables import Kind
 from MNN.schema.writer import MAX_BYTES, save_net, write_net
@@ -33,7 +33,7 @@ def write_model(net: Record, path: str | os.PathLike[str], external: bool | None
     With None they do so only when one file cannot hold them (2 GB). Both files are complete before the first takes its
     place, so that a disk that fills up leaves what was there; the weights come first, then the model.
     """
-    target = Path(path)
+    target = path_of(path)
     if external is None:
         external = vector_bytes(net) > MAX_BYTES - (64 << 20)
     if not external:

@@ -11,6 +11,7 @@ import numpy as np
 
 from MNN.errors import MNNError
 from MNN.nn.module import Module, check_parameters, set_parameters
+from MNN.nn.settings import shown
 from MNN.optim.optimizer import Optimizer
 from MNN.schema.arrays import read_arrays, write_arrays
 from MNN.train.history import History
@@ -30,7 +31,7 @@ def write(
     arrays = {f"model/{n}": a for n, a in numbers(model).items()}
     arrays |= {f"best/{n}": a for n, a in (best or {}).items()}
     arrays |= {f"optimizer/{n}": a for n, a in optimizer.state().items()}
-    texts = {"kind": type(optimizer).__name__, "history": history.text(), "settings": json.dumps(dict(settings or {}))}
+    texts = {"kind": type(optimizer).__name__, "history": history.text(), "settings": text_of(settings)}
     arrays |= {name: np.frombuffer(text.encode(), np.uint8) for name, text in texts.items()}
     arrays["seed"] = np.asarray(seed)
     write_arrays(path, arrays)
@@ -48,7 +49,7 @@ def read(
     kind = arrays["kind"].tobytes().decode()
     if kind != type(optimizer).__name__:
         raise MNNError(f"{where} is of the optimizer {kind}, this one is {type(optimizer).__name__}")
-    before, now = json.loads(arrays["settings"].tobytes()), json.loads(json.dumps(dict(settings or {})))
+    before, now = json.loads(arrays["settings"].tobytes()), json.loads(text_of(settings))
     for name in sorted({*before, *now}):
         if before.get(name) != now.get(name):
             raise MNNError(
@@ -66,9 +67,19 @@ def read(
     return history, seed, parts["best/"]
 
 
+def text_of(settings: object) -> str:
+    """Settings as a checkpoint holds them. Raises :class:`MNNError` for what cannot be written."""
+    try:
+        if settings is None or isinstance(settings, Mapping):
+            return json.dumps(dict(settings or {}))
+    except (TypeError, ValueError):
+        pass
+    raise MNNError(f"settings= is a dict of texts, numbers and lists of them by name, found {shown(settings)}")
+
+
 def numbers(model: Module) -> dict[str, np.ndarray]:
     """Copies of all parameters by name."""
     return {n: np.array(v.read()) for n, v in model.named_parameters().items()}
 
 
-__all__ = ["numbers", "read", "write"]
+__all__ = ["numbers", "read", "text_of", "write"]

@@ -15,6 +15,7 @@ from MNN.expr.var import Var
 from MNN.frontends.mnn.write import write_mnn
 from MNN.ir.graph import Graph
 from MNN.nn.module import Module, in_mode
+from MNN.nn.settings import shown
 from MNN.passes.manager import optimize
 
 
@@ -46,6 +47,8 @@ def inference_graph(model: Module, inputs: Sequence[Sequence[int] | Var], names:
     if not all(isinstance(v, Var) for v in given):
         raise MNNError("the model's forward() gives no Vars")
     graph = graph_of(given)
+    if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
+        raise MNNError(f"names are a list of texts, found {shown(names)}")
     wanted = list(names) or [*_numbered("input", len(taken)), *_numbered("output", len(given))]
     if len(wanted) != len(taken) + len(given):
         raise MNNError(f"{len(wanted)} names for {len(taken)} inputs and {len(given)} outputs")

@@ -16,11 +16,10 @@ from MNN.data.loader import Batch, DataLoader
 from MNN.errors import MNNError
 from MNN.expr.var import Var
 from MNN.nn.module import Module, in_mode, set_parameters
+from MNN.nn.settings import not_negative
 from MNN.optim.methods import ADAM
 from MNN.optim.optimizer import Optimizer
 from MNN.optim.schedules import Schedule
-from MNN.optim.settings import not_negative
-from MNN.runtime.config import Config
 from MNN.train import checkpoint as checkpoints
 from MNN.train.history import Begun, Epoch, History
 from MNN.train.interruption import Interruption
@@ -81,14 +80,15 @@ def fit(
     for name, given in (("loss", loss), ("schedule", schedule)):
         if given is not None and not callable(given):
             raise MNNError(f"{name} is a function, such as MNN.{_EXAMPLES[name]}, found {given!r}")
+    checkpoints.text_of(settings)
     loader = _loader(data, batch_size, True, seed)
-    own = optimizer or ADAM(model, 1e-3, threads=threads)
+    own = ADAM(model, 1e-3, threads=threads) if optimizer is None else optimizer
     if not isinstance(own, Optimizer):
         raise MNNError(f"optimizer is made beforehand, such as MNN.optim.SGD(model, 0.1), found {own!r}")
     if own.module is not model:
         raise MNNError("the optimizer trains another module than the one that is given")
     if precision is not None:
-        own.precision = Config(precision=precision).precision
+        own.precision = precision
     found, best = History(), dict[str, np.ndarray]()
     if checkpoint is not None and Path(checkpoint).exists():
         found, loader.seed, best = checkpoints.read(checkpoint, model, own, settings)
@@ -151,6 +151,8 @@ def evaluate(
     batch_size: int = 32,
 ) -> dict[str, float]:
     """The means over data of the loss and the metrics, in inference mode."""
+    if not isinstance(model, Module):
+        raise MNNError(f"evaluate() takes a Module, found {type(model).__name__}")
     return _means(model, Steps(model, None, loss), _loader(data, batch_size, False, 0), metrics_of(metrics))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from MNN.errors import MNNError
+from MNN.nn.settings import shown
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
 """Predictions and targets of a batch to a mean over its samples."""
@@ -31,7 +32,9 @@ def metrics_of(given: Sequence[str] | Mapping[str, Metric]) -> dict[str, Metric]
     """Metrics by name. Raises :class:`MNNError` for names that are not known."""
     if isinstance(given, Mapping):
         return dict(given)
-    if unknown := [n for n in given if n not in _KNOWN]:
+    if not isinstance(given, (list, tuple)):
+        raise MNNError(f"metrics are a list of names or a dict of functions, found {shown(given)}")
+    if unknown := [n for n in given if not isinstance(n, str) or n not in _KNOWN]:
         raise MNNError(f"the metric '{unknown[0]}' is not known; it is one of {', '.join(_KNOWN)}, or a function")
     return {n: _KNOWN[n] for n in given}
 

@@ -6,10 +6,9 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from html import escape
-from pathlib import Path
 
 from MNN.errors import MNNError
-from MNN.schema.files import replacing
+from MNN.schema.files import path_of, replacing
 from MNN.train.history import History
 
 WIDTH, HEIGHT = 640, 260
@@ -20,7 +19,7 @@ COLOURS = ("#1f77b4", "#d62728")
 def plot(history: History, path: str | os.PathLike[str]) -> None:
     """Writes an SVG with one drawing for the loss and one for each metric, of training and validation, whole or not at
     all. Raises :class:`MNNError` for a history without epochs, or a name that is not that of an .svg file."""
-    target = Path(path)
+    target = path_of(path)
     if target.suffix.lower() != ".svg":
         raise MNNError(f"{target}: a plot is a .svg file")
     if not isinstance(history, History):

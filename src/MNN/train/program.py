@@ -20,6 +20,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.nn.loss import check_labels
 from MNN.nn.module import Module, in_mode
+from MNN.nn.settings import not_negative, shown
 from MNN.nn.steps import STEP
 from MNN.ops.core.base import traits
 from MNN.ops.elementwise.identity import copying
@@ -27,12 +28,12 @@ from MNN.optim.blame import failure
 from MNN.optim.capture import Captured
 from MNN.optim.optimizer import Optimizer
 from MNN.optim.program import StepProgram
-from MNN.optim.settings import not_negative
 from MNN.optim.step_graph import APPLY, AVERAGE, DRAW, FINITE, NORM, RATE, SCALE, SOME, TIME, nodes_before
 from MNN.passes.manager import optimize
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Executor
 from MNN.runtime.state_memory import Kept, StateMemory
+from MNN.schema.files import path_of
 from MNN.train.step import Steps
 
 INPUT, TARGET, LOSS, PREDICTION = "input", "target", "loss", "prediction"
@@ -89,7 +90,7 @@ class TrainingProgram:
     @staticmethod
     def load(path: str | os.PathLike[str], threads: int = 1, precision: str = "high") -> TrainingProgram:
         """From a file that :func:`save_program` or :meth:`save` wrote."""
-        return TrainingProgram(load_graph(path), threads, precision)
+        return TrainingProgram(load_graph(path_of(path)), threads, precision)
 
     @property
     def numbers(self) -> dict[str, np.ndarray]:
@@ -178,6 +179,8 @@ def save_program(
         raise MNNError("the optimizer trains another module than the one that is given")
     if optimizer.scale is not None and optimizer.scale.dynamic:
         raise MNNError("a training program has no loss scale that changes; give the optimizer's loss_scale as a number")
+    if loss is not None and not callable(loss):
+        raise MNNError(f"loss is a function, such as MNN.nn.loss.mse, found {shown(loss)}")
     given, wanted = next(iter(DataLoader(ArrayDataset(inputs, targets), len(inputs), False)))
     if len(given) != 1 or len(wanted) != 1:
         raise MNNError(f"a training program takes one input and one target, found {len(given)} and {len(wanted)}")
