@@ -194,3 +194,29 @@ def test_where_an_element_sees_nothing_floats_stay_finite(by: str, monkeypatch: 
     most = np.finfo(np.float32).max
     np.testing.assert_array_equal(np.asarray(mcv.erode(im, above))[0].ravel(), [most] * 4)
     np.testing.assert_array_equal(np.asarray(mcv.dilate(im, above))[0].ravel(), [-most] * 4)
+
+
+@pytest.mark.parametrize(
+    "ends", [(0, 1e-40), (-3e38, 3e38), (0, 1e-38), (1e-30, 2e-30), (-1e35, 3), (5, 6e30)], ids=lambda e: f"{e[0]:g}"
+)
+def test_normalised_floats_of_any_size(ends: tuple[float, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Differences and factors beyond f32 are no infinities of the result, nor NaN."""
+    im = np.linspace(*ends, 600).astype(np.float32).reshape(20, 30)
+    monkeypatch.setattr(run.Settings, "least", 0)
+    for span in ((0, 1), (0, 255), (-3, 1e4)):
+        found = np.asarray(mcv.normalize(im, None, *span, mcv.NORM_MINMAX))
+        low, high = float(im.min()), float(im.max())
+        want = (im.astype(np.float64) - low) / (high - low) * (span[1] - span[0]) + span[0]
+        np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5 * span[1])
+
+
+@pytest.mark.parametrize("size", [(5, 6), (80, 90)])
+@pytest.mark.parametrize("kind", ["u1", "f4"])
+def test_thresholds_beyond_their_pictures(size: tuple[int, int], kind: str) -> None:
+    im = np.arange(size[0] * size[1]).reshape(size).astype(kind)
+    for level, above in ((-1e300, True), (1e300, False), (-np.inf, True), (np.inf, False)):
+        found = np.asarray(mcv.threshold(im, level, 9, mcv.THRESH_BINARY))
+        np.testing.assert_array_equal(found, np.full(size, 9 * above, kind))
+    for level, most in ((np.nan, 9), (3, np.nan)):
+        with pytest.raises(MNNError, match="must be numbers"):
+            mcv.threshold(im, level, most, mcv.THRESH_BINARY)

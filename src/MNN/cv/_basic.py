@@ -202,11 +202,14 @@ def threshold(src: ArrayLike, thresh: float, maxval: float, type: int) -> Var:
             raise ShapeError("choosing a threshold needs a uint8 picture of one channel")
         histogram = histograms.levels(image.reshape(1, -1), None).astype(np.int64)
         thresh = _otsu(histogram) if type & THRESH_OTSU else _triangle(histogram)
+    if math.isnan(thresh) or math.isnan(maxval):
+        raise MNNError(f"thresh and maxval must be numbers; they are {thresh} and {maxval}")
     if image.dtype.kind in "iu":
         thresh = float(np.floor(thresh))
     if type & THRESH_MASK not in _CHOICES:
         raise MNNError(f"type is {type}; it must be one of THRESH_*")
-    return _wrap(_compared(image, thresh, maxval, type & THRESH_MASK))
+    with np.errstate(over="ignore"):  # what is beyond f32 is infinite
+        return _wrap(_compared(image, thresh, maxval, type & THRESH_MASK))
 
 
 _CHOICES = {

@@ -14,6 +14,9 @@ from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, getNumT
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, BodyBuilder
 
+_LARGE = 2.0**100
+"""Numbers up to this one, and their reciprocals, leave room for differences and products in f32."""
+
 
 def by_table(image: Array, function: Callable[[Array], Array]) -> Array | None:
     """``function`` of every byte of a picture, where its results are bytes; None where numpy is to do it."""
@@ -76,6 +79,8 @@ def weighted(a: Array, alpha: float, b: Array, beta: float, gamma: float) -> Arr
 def scaled(image: Array, low: float, scale: float, shift: float, kind: np.dtype[Any]) -> Array | None:
     """``(image - low) * scale + shift`` in the type ``kind``; None where numpy is to do it."""
     if image.dtype not in TYPES or kind not in TYPES or not worthwhile(image.size):
+        return None
+    if abs(low) > _LARGE or abs(scale) > _LARGE or 0 < abs(scale) < 1 / _LARGE:
         return None
     return _mapped(_scaled(image.dtype, kind), np.array([low, scale, shift], np.float32), [image], kind)
 
