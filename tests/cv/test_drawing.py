@@ -16,6 +16,7 @@ from tests.cv import raster
 from tests.cv.raster import SHIFT, Canvas
 
 Drawn = tuple[Callable[[Any], Any], Callable[[Canvas], Any]]
+TRIANGLE = np.array([[0, 0], [9, 1], [2, 8]], np.int32)
 INK = (200, 90, 17, 3, 250)
 
 
@@ -147,6 +148,9 @@ def test_ends_as_far_as_there_are(points: Any) -> None:
     lambda im: mcv.line(im, (0, 0), (1, 0), 1, 1 << 15),
     lambda im: mcv.circle(im, (0, 0), 1 << 31, 1),
     lambda im: mcv.fillPoly(im, [np.array([[0, 0], [1e12, 3]])], 1),
+    lambda im: mcv.fillPoly(im, [TRIANGLE], 1, offset=(1 << 48, 0)),
+    lambda im: mcv.fillPoly(im, [TRIANGLE], 1, offset=(np.nan, 0)),
+    lambda im: mcv.fillPoly(im, [TRIANGLE], 1, offset=(1, 2, 3)),
     lambda im: mcv.line(im, (0, 0), (np.nan, 0), 1),
     lambda im: mcv.line(im, (0, 0), (1, 0), (1, 2, 3, 4, 5)),
     lambda im: mcv.line(np.broadcast_to(im[:1], im.shape), (0, 0), (1, 0), 1),
@@ -156,3 +160,31 @@ def test_what_cannot_be_drawn(call: Callable[[Any], Any]) -> None:
     with pytest.raises(MNNError):
         call(im)
     assert not im.any()
+
+
+@pytest.mark.parametrize("number", [int, float, np.int8, np.float32])
+def test_any_number_says_how_lines_are(number: Any) -> None:
+    want, found = np.zeros((2, 20, 30), np.uint8)
+    mcv.line(want, (2, 3), (25, 17), 9, 3, mcv.LINE_4)
+    mcv.line(found, (2, 3), (25, 17), 9, number(3), number(mcv.LINE_4))
+    np.testing.assert_array_equal(found, want)
+
+
+def test_every_thickness_below_0_fills() -> None:
+    for draw in (
+        lambda im, width: mcv.rectangle(im, (2, 3), (9, 8), 5, width),
+        lambda im, width: mcv.circle(im, (9, 8), 6, 5, width, mcv.LINE_AA),
+        lambda im, width: mcv.drawContours(im, [TRIANGLE], -1, 5, width),
+    ):
+        want, found = np.zeros((2, 20, 30), np.uint8)
+        draw(want, -1)
+        draw(found, -(1 << 70))
+        np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize("offset", [(3, -2), [3, -2], np.array([3, -2])])
+def test_polygons_are_moved(offset: Any) -> None:
+    want, found = np.zeros((2, 20, 30), np.uint8)
+    mcv.fillPoly(want, [TRIANGLE + np.array([3, -2], np.int32)], 9)
+    mcv.fillPoly(found, [TRIANGLE], 9, offset=offset)
+    np.testing.assert_array_equal(found, want)

@@ -52,6 +52,8 @@ class _Shape(NamedTuple):
 def _paint(img: Any, colour: Colour, shape: _Shape) -> None:
     if shape.kind not in _KINDS:
         raise MNNError(f"lineType is {shape.kind}; it must be LINE_4, LINE_8 or LINE_AA")
+    if type(shape.kind) is not int:
+        shape = shape._replace(kind=int(shape.kind))
     image = img
     if type(img) is not np.ndarray or img.ndim > 3 or img.dtype.kind not in "iuf" or not img.size:
         if not isinstance(img, (Var, np.ndarray)):
@@ -142,7 +144,7 @@ def _point(value: Any, shift: int, what: str) -> tuple[int, int]:
 def _width(thickness: int) -> int:
     if thickness > _THICKEST:
         raise MNNError(f"thickness is {thickness}; it must be at most {_THICKEST}")
-    return int(thickness)
+    return max(int(thickness), -1)  # all below 0 mean one thing
 
 
 def line(
@@ -234,7 +236,7 @@ def _contours(contours: Any, shift: int, offset: Sequence[int]) -> tuple[list[in
     if isinstance(contours, (Var, np.ndarray)) and as_array(contours).ndim <= 2:
         contours = [contours]
     counts, found = [], []
-    moved = tuple(int(n) for n in offset)
+    moved = _moved(offset)
     for contour in contours:
         numbers = as_array(contour, "a contour")
         if numbers.size < 2 or numbers.size % 2:
@@ -242,9 +244,18 @@ def _contours(contours: Any, shift: int, offset: Sequence[int]) -> tuple[list[in
         if numbers.dtype != np.int32 and not ((numbers >= -_FARTHEST) & (numbers < _FARTHEST)).all():
             raise MNNError("a point of a contour is beyond coordinates of 32 bits")
         points = numbers.reshape(-1, 2)
-        found.append(points + moved if any(moved) else points)
+        found.append(points if moved is None else points + moved)
         counts.append(len(points))
     return counts, found
+
+
+def _moved(offset: Any) -> Array | None:
+    if type(offset) is tuple and offset == (0, 0):
+        return None
+    numbers = as_array(offset, "offset").ravel()
+    if numbers.shape != (2,) or not ((numbers >= -_FARTHEST) & (numbers < _FARTHEST)).all():
+        raise MNNError(f"offset must be two numbers of 32 bits (x first); it is {offset!r}")
+    return numbers.astype(np.int64)
 
 
 def _fixed(points: Sequence[Array], shift: int) -> Array:
