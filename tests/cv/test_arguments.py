@@ -250,3 +250,13 @@ def test_means_of_channels(kind: Any) -> None:
         for found, chosen in ((cv.mean(image), planes.reshape(-1, planes.shape[2])),
                               (cv.mean(image, mask), planes[mask > 0])):  # fmt: skip
             np.testing.assert_allclose(np.asarray(found)[: planes.shape[2]], chosen.mean(0), 1e-6)
+
+
+@pytest.mark.parametrize("code", ["YUV2GRAY_420", "YUV2GRAY_UYVY", "GRAY2BGR", "BGR2GRAY", "BGR2RGB"])
+def test_colours_are_no_views(code: str) -> None:
+    shape = {"YUV2GRAY_420": (6, 8), "YUV2GRAY_UYVY": (6, 8, 2), "GRAY2BGR": (6, 8, 1)}.get(code, (6, 8, 3))
+    im = np.full(shape, 7, np.uint8)
+    found = cv.cvtColor(im, getattr(cv, f"COLOR_{code}"))
+    want = np.array(found)
+    im[:] = 200
+    np.testing.assert_array_equal(np.asarray(found), want)

@@ -41,7 +41,7 @@ def luma(image: Array, layout: Layout) -> Array:
     """Luminance of such a picture, (h, w, 1)."""
     _check(image, layout)
     if layout.shift:
-        return image[: image.shape[0] // 3 * 2]
+        return np.array(image[: image.shape[0] // 3 * 2])  # no view of what the caller may change
     first = layout.luma[0]
     return image[:, :, first : first + 1]
 
