@@ -11,6 +11,7 @@ import pytest
 
 import MNN.cv as mcv
 from MNN import MNNError
+from MNN.cv import _drawing as drawing
 from MNN.expr.build import picture
 from tests.cv import raster
 from tests.cv.raster import SHIFT, Canvas
@@ -188,3 +189,22 @@ def test_polygons_are_moved(offset: Any) -> None:
     mcv.fillPoly(want, [TRIANGLE + np.array([3, -2], np.int32)], 9)
     mcv.fillPoly(found, [TRIANGLE], 9, offset=offset)
     np.testing.assert_array_equal(found, want)
+
+
+def test_smooth_edges_of_large_pictures_take_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def drawn() -> Any:
+        im = np.zeros((90, 70), np.float32)
+        mcv.rectangle(im, (5, 5), (60, 80), 0.5, -1, mcv.LINE_AA)
+        mcv.line(im, (-30, 4), (66, 95), 1, 5, mcv.LINE_AA)
+        mcv.fillPoly(im, [TRIANGLE * 8], 0.25, mcv.LINE_AA)
+        mcv.circle(im, (35, 45), 30, 0.75, 2, mcv.LINE_AA)
+        return im
+
+    want, sizes, cover = drawn(), [0], drawing._cover
+    monkeypatch.setattr(drawing, "_SAMPLES", 1 << 15)
+    monkeypatch.setattr(drawing, "_cover", lambda mask, shape: (sizes.append(mask.size), cover(mask, shape)))
+    apart = np.abs(drawn() - want)
+    assert len(sizes) > 40
+    assert max(sizes) <= 1 << 15
+    assert apart.max() <= 1 / 8  # an edge that is cut elsewhere may be a sample beside
+    assert apart.mean() < 1e-3

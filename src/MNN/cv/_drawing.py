@@ -26,6 +26,8 @@ _THICKEST = (1 << 15) - 1
 """Coordinates and widths of lines that OpenCV has, too."""
 _AA = 8
 """Samples per pixel along each axis where edges are smoothed."""
+_SAMPLES = 1 << 26
+"""Samples that there are at a time."""
 _ONES = np.uint64(0x0101010101010101)
 
 
@@ -100,15 +102,20 @@ def _smooth(flat: Array, pixel: Ink, shape: _Shape) -> None:
     if (low >= high).any():
         return
     (left, top), (right, bottom) = low.tolist(), high.tolist()
-    samples = np.zeros(((bottom - top) * _AA, (right - left) * _AA), np.uint8)
-    thickness = max(shape.thickness, 1) * _AA
-    _cover(samples, shape._replace(points=points - (low * _AA << SHIFT), counts=shape.counts or (len(points),),
-                                   thickness=thickness))  # fmt: skip
-    rows = samples.reshape(bottom - top, _AA, -1).sum(1, dtype=np.uint8).view(np.uint64)
+    wide = shape._replace(counts=shape.counts or (len(points),), thickness=max(shape.thickness, 1) * _AA)
+    rows = max(_SAMPLES // ((right - left) * _AA**2), 1)
+    for first in range(top, bottom, rows):
+        last = min(first + rows, bottom)
+        samples = np.zeros(((last - first) * _AA, (right - left) * _AA), np.uint8)
+        _cover(samples, wide._replace(points=points - (np.array((left, first)) * _AA << SHIFT)))
+        _mix(flat[first:last, left:right], pixel, samples)
+
+
+def _mix(part: Array, pixel: Ink, samples: Array) -> None:
+    rows = samples.reshape(len(part), _AA, -1).sum(1, dtype=np.uint8).view(np.uint64)
     share = ((rows * _ONES) >> np.uint64(56)).astype(np.float32)[:, :, None] / _AA**2
-    part = flat[top:bottom, left:right]
-    mixed = part + (pixel.memory[: flat.shape[2]].astype(np.float32) - part) * share
-    np.copyto(part, to_dtype(mixed, flat.dtype), where=share > 0)
+    mixed = part + (pixel.memory[: part.shape[2]].astype(np.float32) - part) * share
+    np.copyto(part, to_dtype(mixed, part.dtype), where=share > 0)
 
 
 def _numbers(colour: Colour) -> tuple[float, ...]:
