@@ -12,6 +12,7 @@ from MNN.errors import FormatError
 from MNN.llm.files import read_config
 from MNN.llm.files.defaults import DEFAULTS, completed
 from MNN.llm.models.config import Config
+from MNN.llm.models.decoders.hybrid.olmo_hybrid import _turned
 from MNN.llm.models.decoders.mixtures.llama4 import _listed
 from MNN.llm.models.families import families, usual
 from MNN.llm.models.mamba import Mamba
@@ -89,3 +90,20 @@ def test_a_factor_of_null_is_none() -> None:
     told = {"model_type": "mimo_v2_flash", "num_hidden_layers": 1, "hidden_size": 8}
     for more, factor in (({}, 0.707), ({"attention_value_scale": None}, 1.0), ({"attention_value_scale": 0.5}, 0.5)):
         assert usual({**told, **more}).number("attention_value_scale", 0.707) == factor
+
+
+def test_positions_of_further_kinds() -> None:
+    """The share of a head that Ling 3.0 turns is that of ``qk_rope_head_dim``, all of which is turned; Sarvam's way of
+    scaling has a name of its own; OLMo Hybrid has no positions where its base is null."""
+    size = {"num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 4}
+    ling = usual({"model_type": "bailing_hybrid", **size, "rope_theta": 1e4, "partial_rotary_factor": 0.5})
+    assert ling.rotary(64).width == 64
+    scaled = {"factor": 40, "original_max_position_embeddings": 4096, "mscale": 1.0, "mscale_all_dim": 1.0}
+    found = [rotary({"rope_scaling": {"type": kind, **scaled}}, 64) for kind in ("yarn", "deepseek_yarn")]
+    np.testing.assert_array_equal(found[0].turns, found[1].turns)
+    cases: list[tuple[dict[str, object], bool]] = [
+        ({}, True), ({"rope_theta": 5e5}, True), ({"rope_theta": None}, False), ({"rope_parameters": None}, True),
+        ({"rope_parameters": {"rope_theta": None}, "rope_theta": 5e5}, False),
+        ({"rope_parameters": {"rope_theta": 7.0}}, True),
+    ]  # fmt: skip
+    assert [_turned(usual({"model_type": "olmo_hybrid", **size, **more})) for more, _ in cases] == [w for _, w in cases]

@@ -161,7 +161,7 @@ def _longrope(given: Mapping[str, object], turns: np.ndarray, base: float, longe
 
 _KINDS = {
     "default": _default, "linear": _linear, "dynamic": _dynamic, "llama3": _llama3, "yarn": _yarn,
-    "longrope": _longrope, "su": _longrope, "ntk": _ntk, "proportional": _proportional,
+    "deepseek_yarn": _yarn, "longrope": _longrope, "su": _longrope, "ntk": _ntk, "proportional": _proportional,
 }  # fmt: skip
 
 

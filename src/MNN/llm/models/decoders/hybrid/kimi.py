@@ -53,7 +53,9 @@ def _kimi(values: Mapping[str, object]) -> Mapping[str, object]:
 
 @translates("bailing_hybrid")
 def _bailing(values: Mapping[str, object]) -> Mapping[str, object]:
+    """``partial_rotary_factor`` is the share of a whole head that ``qk_rope_head_dim`` is, not one of that."""
     found, layers = {"rope_theta": 6e6, "first_k_dense_replace": 2, **_renamed(values)}, values.get("num_hidden_layers")
+    found |= {"partial_rotary_factor": 1.0}
     period = int(max(as_number(values.get("layer_group_size"), "layer_group_size", 6.0), 1))
     if found.get("layer_types") is None and isinstance(layers, int):
         found["layer_types"] = [_LINEAR if (i + 1) % period else _FULL for i in range(layers)]

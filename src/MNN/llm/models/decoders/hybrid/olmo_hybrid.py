@@ -27,7 +27,7 @@ _NORM_EPSILON = 1e-5
 
 @translates("olmo_hybrid")
 def _usual(values: Mapping[str, object]) -> Mapping[str, object]:
-    found = {key: value for key, value in values.items() if value is not None}
+    found = {key: value for key, value in values.items() if value is not None or key == "rope_theta"}
     layers, width, heads = (required(found, f) for f in ("num_hidden_layers", "hidden_size", "num_attention_heads"))
     kinds = ["full_attention" if i % 4 == 3 else "linear_attention" for i in range(layers)]
     found.setdefault("layer_types", kinds if "full_attention" in kinds else [*kinds[1:], "full_attention"])
@@ -45,9 +45,8 @@ def _states(config: Config) -> Sequence[Sequence[str]]:
 
 @family("olmo_hybrid")
 def olmo_hybrid(config: Config, net: Layers) -> Graph:
-    heads, told = config.heads(), config.get("rope_parameters") or config.get("rope_scaling")
-    turned = isinstance(told, Mapping) and told.get("rope_theta") is not None
-    angles = net.angles(config.rotary(heads.size, theta=5e5)) if turned else None
+    heads = config.heads()
+    angles = net.angles(config.rotary(heads.size)) if _turned(config) else None
     x = net.embed("model.embed_tokens.weight")
     for i, own in enumerate(recurrent_layers(config)):
         at, mlp = f"model.layers.{i}", f"model.layers.{i}.mlp"
@@ -62,6 +61,14 @@ def olmo_hybrid(config: Config, net: Layers) -> Graph:
         y = net.rms_norm(gated(config, net, x, mlp), f"{at}.post_feedforward_layernorm", config.epsilon)
         x = net.add(x, y)
     return head(config, net, net.rms_norm(net.picked(x), "model.norm", config.epsilon))
+
+
+def _turned(config: Config) -> bool:
+    """Whether attention knows positions: a base that is said to be null says that it does not."""
+    for inner in (config.get("rope_parameters"), config.get("rope_scaling"), config.values):
+        if isinstance(inner, Mapping) and "rope_theta" in inner:
+            return inner["rope_theta"] is not None
+    return True
 
 
 def _name(net: Layers, at: str, *names: str) -> str:
