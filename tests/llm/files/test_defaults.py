@@ -14,6 +14,7 @@ from MNN.llm.files.defaults import DEFAULTS, completed
 from MNN.llm.models.config import Config
 from MNN.llm.models.decoders.hybrid.olmo_hybrid import _turned
 from MNN.llm.models.decoders.mixtures.llama4 import _listed
+from MNN.llm.models.experts import number_of
 from MNN.llm.models.families import families, usual
 from MNN.llm.models.mamba import Mamba
 from MNN.llm.models.rotary import rotary
@@ -90,6 +91,51 @@ def test_a_factor_of_null_is_none() -> None:
     told = {"model_type": "mimo_v2_flash", "num_hidden_layers": 1, "hidden_size": 8}
     for more, factor in (({}, 0.707), ({"attention_value_scale": None}, 1.0), ({"attention_value_scale": 0.5}, 0.5)):
         assert usual({**told, **more}).number("attention_value_scale", 0.707) == factor
+
+
+@pytest.mark.parametrize(
+    ("kind", "groups", "size", "epsilon", "longest", "experts", "most"),
+    [
+        ("granite_swa", 4, 8, 1e-5, 8192, 0, 0), ("granitemoe_swa", 40, 8, 1e-6, 2048, 8, 2),
+        ("hyperclovax", 40, 8, 1e-6, 2048, 0, 0), ("iquestcoder", 8, 128, 1e-5, 131072, 0, 0),
+        ("bitnet", 5, 8, 1e-5, 2048, 0, 0), ("jais2", 40, 8, 1e-6, 8192, 0, 0), ("nanochat", 40, 8, 1e-6, 2048, 0, 0),
+        ("olmo_hybrid", 40, 8, 1e-6, 65536, 0, 0), ("zamba2", 40, 16, 1e-5, 4096, 0, 0),
+        ("hy_v3", 8, 128, 1e-5, 131072, 192, 8), ("afmoe", 40, 128, 1e-5, 16384, 64, 6),
+        ("mellum", 4, 128, 1e-6, 131072, 64, 8), ("flex_olmo", 40, 8, 1e-6, 4096, 7, 5),
+        ("cohere2_moe", 40, 128, 1e-6, 8192, 8, 2), ("sarvam_moe", 4, 64, 1e-6, 131072, 128, 6),
+        ("sarvam_mla", 40, 8, 1e-6, 4096, 128, 8), ("kimi_linear", 40, 8, 1e-5, 1048576, 256, 8),
+        ("bailing_hybrid", 40, 8, 1e-6, 262144, 512, 8), ("dbrx", 1, 8, 1e-6, 2048, 4, 1),
+    ],
+)  # fmt: skip
+def test_what_further_kinds_leave_out(
+    kind: str, groups: int, size: int, epsilon: float, longest: int, experts: int, most: int
+) -> None:
+    """As the configurations of transformers 5.24 have it, of 40 heads."""
+    told = {"model_type": kind, "num_hidden_layers": 4, "hidden_size": 320, "num_attention_heads": 40}
+    config = usual(completed(told))
+    heads = config.heads()
+    assert (heads.groups, heads.size, config.epsilon, config.longest) == (groups, size, epsilon, longest)
+    assert (experts and number_of(config), int(config.number("num_experts_per_tok", 0))) == (experts, most)
+
+
+def test_scales_and_windows_of_further_kinds() -> None:
+    def told(kind: str, **more: object) -> Config:
+        size = {"num_hidden_layers": 8, "hidden_size": 320, "num_attention_heads": 40}
+        return usual(completed({"model_type": kind, **size, **more}))
+
+    scales = {"kimi_linear": 2.446, "bailing_hybrid": 2.5, "sarvam_mla": 2.5, "sarvam_moe": 2.5}
+    assert {kind: told(kind).number("routed_scaling_factor", 1.0) for kind in scales} == scales
+    assert told("hy_v3").number("router_scaling_factor", 1.0) == 2.826
+    windows = {"granite_swa": 128, "granitemoe_swa": 128, "afmoe": 1024, "mellum": 1024, "cohere2_moe": 4096}
+    assert {kind: told(kind).window for kind in windows} == windows
+    tied = "granite_swa", "cohere2_moe", "zamba2", "recurrent_gemma"
+    assert all(told(kind).flag("tie_word_embeddings") for kind in tied)
+    groups = [
+        [told(kind).number(name, 1) for name in ("n_group", "topk_group")] for kind in ("bailing_hybrid", "hy_v3")
+    ]
+    assert groups == [[8, 4], [1, 1]]
+    other = told("kimi_linear", num_local_experts=6, n_group=2, num_experts_per_tok=3)
+    assert (number_of(other), other.number("n_group", 1), other.number("num_experts_per_tok", 1)) == (6, 2, 3)
 
 
 def test_positions_of_further_kinds() -> None:

@@ -17,7 +17,9 @@ _GLM = {
     "partial_rotary_factor": 0.5,
 }  # fmt: skip
 _QWEN2 = {"max_position_embeddings": 32768, "num_key_value_heads": 32, "max_window_layers": 28}
-_LATENT = {"q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128}
+_FEW = {"kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128}
+_LATENT = _FEW | {"q_lora_rank": 1536}
+_KIMI = _FEW | {"num_experts_per_token": 8}
 DEFAULTS: dict[str, dict[str, Any]] = {
     "mistral": {"num_key_value_heads": 8, "sliding_window": 4096, "max_position_embeddings": 131072},
     "mixtral": {
@@ -66,9 +68,56 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "cohere": _TIED | {"max_position_embeddings": 8192, "rope_theta": 500000.0},
     "cohere2": _TIED | {"max_position_embeddings": 8192, "sliding_window": 4096},
     "bloom": _TIED,
+    "granite_swa": _TIED | {
+        "num_key_value_heads": 4, "rms_norm_eps": 1e-5, "max_position_embeddings": 8192, "sliding_window": 128
+    },
+    "granitemoe_swa": {"num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": 128},
+    "iquestcoder": {
+        "num_key_value_heads": 8, "head_dim": 128, "rms_norm_eps": 1e-5, "max_position_embeddings": 131072
+    },
+    "bitnet": {"num_key_value_heads": 5, "rms_norm_eps": 1e-5},
+    "jais2": {"max_position_embeddings": 8192},
+    "nanochat": {"final_logit_softcapping": 15.0},
+    "kimi_linear": _KIMI | {
+        "rms_norm_eps": 1e-5, "routed_scaling_factor": 2.446, "num_experts": 256, "model_max_length": 1048576
+    },
+    "bailing_hybrid": _KIMI | {
+        "routed_scaling_factor": 2.5, "num_experts": 512, "num_expert_group": 8, "topk_group": 4,
+        "model_max_length": 262144,
+    },
+    "olmo_hybrid": {"max_position_embeddings": 65536},
+    "zamba2": {"max_position_embeddings": 4096},
+    "hy_v3": {
+        "num_key_value_heads": 8, "head_dim": 128, "rms_norm_eps": 1e-5, "max_position_embeddings": 131072,
+        "num_experts": 192, "num_experts_per_tok": 8, "router_scaling_factor": 2.826,
+    },
+    "afmoe": {
+        "head_dim": 128, "rms_norm_eps": 1e-5, "max_position_embeddings": 16384, "num_experts": 64,
+        "num_experts_per_tok": 6, "sliding_window": 1024,
+    },
+    "mellum": {
+        "num_key_value_heads": 4, "head_dim": 128, "max_position_embeddings": 131072, "sliding_window": 1024,
+        "num_experts": 64, "num_experts_per_tok": 8,
+    },
+    "flex_olmo": {"max_position_embeddings": 4096, "num_experts": 7, "num_experts_per_tok": 5},
+    "cohere2_moe": _TIED | {
+        "head_dim": 128, "max_position_embeddings": 8192, "sliding_window": 4096, "num_experts": 8,
+        "num_experts_per_tok": 2,
+    },
+    "sarvam_mla": _FEW | {
+        "n_routed_experts": 128, "num_experts_per_tok": 8, "routed_scaling_factor": 2.5,
+        "max_position_embeddings": 4096,
+    },
+    "sarvam_moe": {
+        "num_key_value_heads": 4, "max_position_embeddings": 131072, "n_routed_experts": 128, "num_experts_per_tok": 6,
+        "routed_scaling_factor": 2.5,
+    },
 }  # fmt: skip
 """By ``model_type``: where they differ from what is assumed of all families (those of transformers 5.24)."""
 _SCALED = ("rope_parameters", "rope_scaling")
+_COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")
+_ALIKE = {"hidden_activation": ("hidden_act",)} | dict.fromkeys(_COUNTS, _COUNTS)
+"""Other names of the same: who says one of them leaves nothing out."""
 
 
 def completed(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,7 +131,7 @@ def completed(config: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in given.items():
         if key == "rope_theta" and any(_says_base(found.get(name)) for name in _SCALED):
             continue
-        if key == "hidden_activation" and "hidden_act" in found:
+        if any(name in config for name in _ALIKE.get(key, ())):
             continue
         found.setdefault(key, value)
     return found

@@ -26,7 +26,7 @@ def nanochat(config: Config, net: Layers) -> Graph:
         x = net.add(x, net.linear(net.attention(q, k, v, heads, i), f"{at}.o_proj"))
         y = net.activation(activation, net.linear(_normal(config, net, x), f"{mlp}.fc1"))
         x = net.add(x, net.linear(y, f"{mlp}.fc2"))
-    cap = config.number("final_logit_softcapping", 15.0)
+    cap = config.number("final_logit_softcapping", 0.0)
     return head(config, net, _normal(config, net, net.picked(x)), softcap=cap)
 
 

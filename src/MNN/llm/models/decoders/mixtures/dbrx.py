@@ -32,7 +32,8 @@ _EPSILON = 1e-5
 @translates("dbrx")
 def _usual(values: Mapping[str, object]) -> Mapping[str, object]:
     found = {**values, **{new: values[old] for old, new in _NAMES.items() if old in values}}
-    found.setdefault("moe_normalize_expert_weights", 1.0)
+    usual = {"moe_normalize_expert_weights": 1.0, "num_key_value_heads": 1, "num_experts": 4, "num_experts_per_tok": 1}
+    found = {**usual, **found}
     for room, names in _INNER.items():
         inner = values.get(room)
         if isinstance(inner, Mapping):

@@ -49,7 +49,7 @@ def deepseek(config: Config, net: Layers) -> Graph:
             x = net.add(x, net.multiply(_gated(config, net, y, mlp), residual))
             continue
         routed = mixture(net, y, f"{mlp}.gate", _routing(config, mlp), usual(f"{mlp}.experts"), config.activation)
-        if int(config.number("n_shared_experts", 0)):
+        if int(config.number("n_shared_experts", 0)) or f"{mlp}.shared_experts.gate_proj.weight" in net.weights:
             routed = net.add(routed, _gated(config, net, y, f"{mlp}.shared_experts"))
         x = net.add(x, routed)
     last = net.rms_norm(net.picked(x), "model.norm", config.epsilon)
