@@ -133,3 +133,17 @@ def test_hulls_that_rounding_makes_long_stay_in_their_memory(monkeypatch: pytest
 def test_points_that_are_nowhere(call: Any) -> None:
     with pytest.raises(MNNError, match="finite"):
         call(np.array([[0, 0], [1, np.nan], [3, 4]]))
+
+
+@pytest.mark.parametrize("call", [mcv.convexHull, mcv.contourArea, mcv.minAreaRect, mcv.boundingRect])
+def test_points_whose_products_are_infinite(call: Any) -> None:
+    with pytest.raises(MNNError, match="within 1e"):
+        call(np.array([[0, 0], [1e300, 3], [4, 1e300], [1, 1]]))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_points_far_away(kind: Any) -> None:
+    far = kind(3e38 if kind is np.float32 else 9e139)
+    p = np.array([[0, 0], [far, 0], [far, far], [far / 2, far / 3], [0, far]], kind)
+    assert sorted(np.asarray(mcv.convexHull(p, returnPoints=False)).ravel().tolist()) == [0, 1, 2, 4]
+    assert mcv.contourArea(p[[0, 1, 2, 4]]) == pytest.approx(float(far) ** 2)

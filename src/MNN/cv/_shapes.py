@@ -16,6 +16,8 @@ from MNN.expr.var import Var
 
 Rotated = tuple[tuple[float, float], tuple[float, float], float]
 """A turned rectangle: centre, (width, height), and degrees clockwise."""
+_FARTHEST = 1e140
+"""Squares of sums of such numbers are finite in f64."""
 
 
 def _points(points: object) -> Array:
@@ -25,6 +27,8 @@ def _points(points: object) -> Array:
         raise ShapeError(f"points must be pairs (x, y); they have the shape {array.shape}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise MNNError("points must be finite; there is an infinity or a NaN among them")
+    if array.dtype.itemsize > 4 and max(abs(float(array.min())), abs(float(array.max()))) > _FARTHEST:
+        raise MNNError(f"points must be within {_FARTHEST:g} of 0, so that products of theirs are finite, too")
     return array.reshape(-1, 2)
 
 
