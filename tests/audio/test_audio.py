@@ -149,6 +149,10 @@ def test_mistakes_are_sentences(tmp_path: Path) -> None:
         lambda: audio.spectrogram(wave()[:10]), lambda: audio.spectrogram(wave(), window_type=9),
         lambda: audio.spectrogram(np.zeros((2, 300))), lambda: audio.fbank(wave()[:10]), lambda: audio.hann_window(0),
         lambda: audio.melscale_fbanks(0, 400), lambda: audio.whisper_fbank(wave(), hop_length=0),
+        lambda: audio.melscale_fbanks(8, 400, f_min=5000.0, f_max=5000.0),
+        lambda: audio.melscale_fbanks(8, 400, f_min=-800.0), lambda: audio.save(path, [0.0], 8000.5),
+        lambda: audio.load(tmp_path / "none.wav"), lambda: audio.load(tmp_path), lambda: audio.load(3),
+        lambda: audio.save(path, [0.0, np.nan], 8000), lambda: audio.save(path, np.zeros((2, 40000)), 8000),
         lambda: audio.save(path, np.zeros((2, 2, 2)), 8000), lambda: audio.spectrogram(wave()[:100], center=True),
     ]  # fmt: skip
     for call in bad:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import struct
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from MNN.audio._spectrum import Array, var
 from MNN.errors import FormatError, MNNError
 from MNN.expr.build import to_var
 from MNN.expr.var import Var
+from MNN.schema.files import open_regular, path_of, replacing
 
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
 
@@ -23,8 +23,9 @@ def load(filename: str | os.PathLike[str], sr: int = 0, frame_offset: int = 0, n
     """The samples of a WAV file, from ``frame_offset`` on and at most ``num_frames`` (all if negative), and their rate.
 
     float32 from -1 to 1, several channels as their mean. ``sr`` above 0 resamples to that rate first (a windowed sinc).
-    Raises :class:`FormatError` for files that are no WAV files or end early."""
-    data = Path(filename).read_bytes()
+    Raises :class:`FormatError` for files that are no WAV files or end early, ``MNNError`` for what cannot be opened."""
+    with open_regular(path_of(filename)) as file:
+        data = file.read()
     kind, channels, rate, bits, body = _parts(data, str(filename))
     samples = _samples(body, kind, bits, str(filename))
     wave = samples[: len(samples) // channels * channels].reshape(-1, channels).mean(1)
@@ -98,19 +99,19 @@ def save(filename: str | os.PathLike[str], audio: ArrayLike, sample_rate: int) -
     """Writes samples from -1 to 1, (count,) or (count, channels), as a WAV file of 16 bits; whole or not at all."""
     array = np.asarray(to_var(audio)._array(), np.float64)
     array = array[:, None] if array.ndim == 1 else array
-    if array.ndim != 2 or not 1 <= array.shape[1] < 65536 or not 0 < sample_rate < 2**32:
+    fits = isinstance(sample_rate, (int, np.integer)) and array.ndim == 2 and 0 < array.shape[1] < 1 << 15
+    if not fits or not 0 < int(sample_rate) * array.shape[1] < 1 << 31:
         raise MNNError(f"save(): samples (count,) or (count, channels) and a rate, found {array.shape}, {sample_rate}")
+    if array.size >= (1 << 31) - 18:
+        raise MNNError(f"save(): a WAV file has at most 4 GiB, found {array.size} samples of two bytes")
+    if np.isnan(array).any():
+        raise MNNError("save(): samples are from -1 to 1, found NaN")
     body: Any = np.clip(np.rint(array * 32768), -32768, 32767).astype("<i2").tobytes()
     channels = array.shape[1]
     head = struct.pack(
         "<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(body), b"WAVE", b"fmt ", 16, _PCM, channels, sample_rate,
         sample_rate * channels * 2, channels * 2, 16, b"data", len(body),
     )  # fmt: skip
-    target = Path(filename)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(head + body)
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(filename) as file:
+        file.write(head + body)
     return True

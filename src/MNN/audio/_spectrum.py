@@ -84,6 +84,8 @@ def mel_filters(n_mels: int, n_fft: int, rate: int, htk: bool, norm: bool, low: 
         raise MNNError(f"mel filters need n_mels, n_fft and a sample rate above 0, found {n_mels}, {n_fft}, {rate}")
     frequencies = np.arange(n_fft // 2 + 1) * (rate / 2) / (n_fft // 2)
     high = high if high > 0 else rate / 2
+    if not 0 <= low < high:
+        raise MNNError(f"mel filters reach from f_min, at least 0, up to a larger f_max, found {low} and {high} Hz")
     ends = to_hertz(np.linspace(to_mel(low, htk), to_mel(high, htk), n_mels + 2), htk)
     left, middle, right = ends[:-2, None], ends[1:-1, None], ends[2:, None]
     rising, falling = (frequencies - left) / (middle - left), (right - frequencies) / (right - middle)
