@@ -46,9 +46,13 @@ REFUSED = {
     **dict.fromkeys(set(cases.MIXTURES) - {"youtu", "minicpm3"} | {"bailing_moe"}, "RoutedMatMul"),
     **dict.fromkeys(("gemma3n_text", "gemma4_text"), "tables beside that of the tokens"),
     **dict.fromkeys(("gpt2", "gpt_bigcode", "opt", "gpt_neo"), "tables other than that of the tokens"),
-    **dict.fromkeys(("gpt_oss", "bloom", "mpt", "mimo_v2_flash"), "neither ALiBi nor sinks"),
+    **dict.fromkeys(
+        ("gpt_oss", "bloom", "mpt", "mimo_v2_flash", "granite_swa", "granitemoe_swa"), "neither ALiBi nor sinks"
+    ),
     **dict.fromkeys(cases.HYBRID, "recurrent layers of"),
-    **dict.fromkeys(("qwen3_next", "qwen3_5_moe_text", "nemotron_h"), "RoutedMatMul"),  # come first in these
+    **dict.fromkeys(  # come first in these
+        ("qwen3_next", "qwen3_5_moe_text", "nemotron_h", "kimi_linear", "bailing_hybrid"), "RoutedMatMul"
+    ),
 }  # fmt: skip
 """Families whose first recorded model has something that the official engine has no form for."""
 
