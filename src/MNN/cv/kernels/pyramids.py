@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from MNN.cv._border import inside
-from MNN.cv.kernels.resampling import resampling
-from MNN.cv.kernels.run import KEPT, Array, Call, address, getNumThreads, worthwhile
+from MNN.cv.kernels.resampling import resampled, resampling
+from MNN.cv.kernels.run import KEPT, Array, Call, getNumThreads, worthwhile
 from MNN.cv.kernels.taps import Taps
 
 _CHANNELS = 4
@@ -23,11 +23,7 @@ def pyramid(image: Array, size: tuple[int, int], up: bool, border: int) -> Array
         return None
     if not worthwhile(max(image.size, size[0] * size[1])):
         return None
-    call = _pyramid(image.shape, image.dtype, size, up, border, getNumThreads())
-    image = np.ascontiguousarray(image)
-    out = np.empty((size[1], size[0], image.shape[2]), image.dtype)
-    call(address(image), address(out))
-    return out
+    return resampled(_pyramid(image.shape, image.dtype, size, up, border, getNumThreads()), image, size)
 
 
 @functools.lru_cache(maxsize=KEPT)

@@ -13,15 +13,18 @@ _MOST = 1 << 30
 """Pixels beyond which labels are not of 32 bits."""
 
 
+def _bytes(filled: Array) -> Array:
+    """A picture (h, w) in bytes one behind another, of which 0 is what is not filled."""
+    return np.ascontiguousarray(filled if filled.itemsize == 1 else filled != 0)
+
+
 def labelled(filled: Array, eight: bool) -> tuple[Array, Array, Array] | None:
     """Regions of what is not 0 in a picture (h, w), with eight neighbours or four: the region of each pixel (i32), x,
     y, width, height and area of each (count, 5), and their centres (count, 2). None where numpy is to do it."""
     height, width = filled.shape
     if not worthwhile(filled.size) or filled.size > _MOST:
         return None
-    if filled.itemsize != 1:
-        filled = filled != 0
-    filled = np.ascontiguousarray(filled)
+    filled = _bytes(filled)
     most = height * ((width + 1) // 2)  # runs, and regions but the background
     labels, stats = np.empty(filled.size + SPARE, np.int32), np.empty((most + 1, STATS), np.int32)
     centres, count = np.empty((most + 1, 2)), np.empty(1, np.int64)
@@ -42,9 +45,7 @@ def followed(filled: Array, corners: bool) -> tuple[Array, Array] | None:
     height, width = filled.shape
     if not worthwhile(filled.size) or filled.size > _MOST:
         return None
-    if filled.itemsize != 1:
-        filled = filled != 0
-    filled = np.ascontiguousarray(filled)
+    filled = _bytes(filled)
     marks, changes = np.empty((height + 2) * (width + 2), np.int32), np.empty(width + 2, np.int32)
     counts = np.array([filled.size // 8 + 8, filled.size // 2 + 8])
     memory = address(marks), address(changes)
@@ -61,9 +62,7 @@ def followed(filled: Array, corners: bool) -> tuple[Array, Array] | None:
 def bounds(filled: Array) -> tuple[int, int, int, int]:
     """First and last column, first and last row of what is not 0 in a picture (h, w); the last ones are -1 where
     nothing is."""
-    if filled.itemsize != 1:
-        filled = filled != 0
-    filled = np.ascontiguousarray(filled)
+    filled = _bytes(filled)
     found = np.empty(4, np.int64)
     kernel, pack = alone(BoundsSpec.of())
     kernel(pack(address(filled), filled.shape[1], filled.shape[1], filled.shape[0], address(found)), 0, 1, None)

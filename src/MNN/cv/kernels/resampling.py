@@ -24,7 +24,11 @@ def resized(image: Array, size: tuple[int, int], factors: tuple[float, float], i
     """A picture (h, w, channels) at the size (width, height); None where numpy is to do it."""
     if image.dtype not in TYPES or image.shape[2] > _CHANNELS or not worthwhile(max(image.size, size[0] * size[1])):
         return None
-    call = _resize(image.shape, image.dtype, size, factors, interpolation, getNumThreads())
+    return resampled(_resize(image.shape, image.dtype, size, factors, interpolation, getNumThreads()), image, size)
+
+
+def resampled(call: Call, image: Array, size: tuple[int, int]) -> Array:
+    """What ``call`` (of :func:`resampling`, say) makes of a picture (h, w, channels), at the size (width, height)."""
     image = np.ascontiguousarray(image)
     out = np.empty((size[1], size[0], image.shape[2]), image.dtype)
     call(address(image), address(out))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from MNN.errors import FormatError
 from MNN.ir.graph import Graph, Value
-from MNN.llm.models.blocks import head
+from MNN.llm.models.blocks import head, with_sinks
 from MNN.llm.models.config import Config
 from MNN.llm.models.decoders.mixtures.glm4_moe import experts, gated
 from MNN.llm.models.families import family, translates
@@ -45,7 +45,7 @@ def mimo_v2_flash(config: Config, net: Layers) -> Graph:
         at, mlp = f"model.layers.{i}", f"model.layers.{i}.mlp"
         own, kind = heads, _FULL
         if window:
-            own, kind = _with_sinks(net, replace(heads, window=window, groups=2 * heads.groups), at), _LOCAL
+            own, kind = _local(net, heads, window, f"{at}.self_attn"), _LOCAL
         y = net.rms_norm(x, f"{at}.input_layernorm", config.epsilon)
         x = net.add(x, _attend(config, net, y, f"{at}.self_attn", own, i, angles[kind], value))
         y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
@@ -62,13 +62,13 @@ def _turned(config: Config, kind: str, size: int) -> int:
     return int(size * as_number(share, "partial_rotary_factor", usual))
 
 
-def _with_sinks(net: Layers, heads: Heads, at: str) -> Heads:
-    sinks = net.weight(f"{at}.self_attn.attention_sink_bias").reshape(-1)
-    if len(sinks) != heads.count or heads.count % heads.groups:
-        raise FormatError(
-            f"'{at}.self_attn' has {len(sinks)} sinks and {heads.groups} heads of keys for {heads.count} of queries"
-        )
-    return replace(heads, sinks=tuple(sinks.tolist()))
+def _local(net: Layers, heads: Heads, window: int, at: str) -> Heads:
+    """Heads of a layer with a window. Raises :class:`FormatError` where twice the heads of keys do not fit those of
+    queries."""
+    groups = 2 * heads.groups
+    if heads.count % groups:
+        raise FormatError(f"'{at}' has {groups} heads of keys for {heads.count} of queries")
+    return with_sinks(net, replace(heads, window=window, groups=groups), f"{at}.attention_sink_bias")
 
 
 def _attend(
