@@ -148,3 +148,65 @@ def test_no_class_is_among_the_best_beside_scores_that_are_not_finite() -> None:
     scores = np.asarray([[1, 2, 2, 0], [0, np.nan, 1, 2], [np.inf, 1, 2, 3], [3, 1, 2, -np.inf]], np.float32)
     found = _run("InTopKV2", [scores, np.asarray([1, 3, 0, 0], np.int32)], [np.int32(2)], T=np.int32)
     np.testing.assert_array_equal(found, [True, False, False, False])
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, -1, 7])
+def test_lowered_cases_of_many_branches(number: int) -> None:
+    """As TensorFlow freezes ``tf.switch_case``: the second branch is a constant, which only control inputs tie to its
+    Switch. What is left of loops, placeholders of any type that nothing uses, is no input."""
+    graph = new("GraphDef")
+    for name, code in (("left", 21), ("x", 1), ("number", 3)):
+        node = graph.node.add(name=name, op="Placeholder")
+        node.attr["dtype"].type = code
+        node.attr["shape"].shape.SetInParent()
+    for name, given in (("sides", "x"), ("pivots", "number")):
+        graph.node.add(name=name, op="_SwitchN", input=[given, "number"]).attr["num_outs"].i = 3
+    graph.node.add(name="second", op="Identity", input=["pivots:1"])
+    held = graph.node.add(name="held", op="Const", input=["^second"])
+    held.attr["value"].tensor.dtype, held.attr["dtype"].type = 1, 1
+    held.attr["value"].tensor.float_val.append(5)
+    graph.node.add(name="first", op="Neg", input=["sides"])
+    graph.node.add(name="third", op="Square", input=["sides:2"])
+    graph.node.add(name="y", op="Merge", input=["first", "held", "third"])
+    graph.node.add(name="place", op="Identity", input=["y:1"])
+    graph.node.add(name="out", op="Identity", input=["y"])
+    loaded = load(graph.SerializeToString())
+    assert [v.name for v in loaded.inputs] == ["x", "number"]
+    optimize(loaded)
+    found = Session(loaded, Config()).run({"x": np.float32(3), "number": np.int32(number)})
+    chosen = number if number in (0, 1) else 2
+    assert (float(found["out"]), int(found["place"])) == ([-3.0, 5.0, 9.0][chosen], chosen)
+
+
+@pytest.mark.parametrize("flag", [False, True])
+def test_branches_that_are_loops(flag: bool) -> None:
+    """A choice whose two values leave loops of TensorFlow 1: the loops' Switches are none of the choice's."""
+    graph = new("GraphDef")
+    for name, code in (("x", 1), ("flag", 10)):
+        node = graph.node.add(name=name, op="Placeholder")
+        node.attr["dtype"].type = code
+        node.attr["shape"].shape.SetInParent()
+    graph.node.add(name="sides", op="Switch", input=["x", "flag"])
+    for side, limit in enumerate((10, 100)):
+        held = graph.node.add(name=f"limit{side}", op="Const")
+        held.attr["value"].tensor.dtype, held.attr["dtype"].type = 1, 1
+        held.attr["value"].tensor.float_val.append(limit)
+        nodes = [
+            ("Enter", "first", [f"sides:{side}"]), ("Enter", "most", [f"limit{side}"]),
+            ("Merge", "value", ["first", "next"]), ("Less", "small", ["value", "most"]),
+            ("LoopCond", "going", ["small"]), ("Switch", "turn", ["value", "going"]),
+            ("AddV2", "twice", ["turn:1", "turn:1"]), ("NextIteration", "next", ["twice"]),
+            ("Exit", "after", ["turn"]),
+        ]  # fmt: skip
+        own = {name for _, name, _ in nodes}
+        for op, name, inputs in nodes:
+            given = [i + str(side) if i in own else i.replace("turn:", f"turn{side}:") for i in inputs]
+            made = graph.node.add(name=name + str(side), op=op, input=given)
+            if op == "Enter":
+                made.attr["frame_name"].s = b"loop%d" % side
+    graph.node.add(name="y", op="Merge", input=["after0", "after1"])
+    graph.node.add(name="out", op="Identity", input=["y"])
+    loaded = load(graph.SerializeToString())
+    optimize(loaded)
+    found = Session(loaded, Config()).run({"x": np.float32(3), "flag": np.asarray(flag)})
+    assert float(found["out"]) == (192 if flag else 12)

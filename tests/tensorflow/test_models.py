@@ -104,11 +104,17 @@ def test_everything_unsupported_is_listed_at_once_with_advice() -> None:
         ("a", "StringJoin", ["x"]),
         ("b", "Svd", ["x"]),
         ("c", "LookupTableFindV2", ["a", "b"]),
+        ("d", "CudnnRNNV3", ["x"]),
+        ("e", "QuantizedConv2D", ["x"]),
+        ("f", "TensorArrayV2", ["x"]),
     )
     with pytest.raises(UnsupportedModelError) as caught:
         load(data)
-    assert {p.op for p in caught.value.problems} == {"StringJoin", "Svd", "LookupTableFindV2"}
-    assert "text processing" in str(caught.value)
+    assert {p.op for p in caught.value.problems} == {
+        "StringJoin", "Svd", "LookupTableFindV2", "CudnnRNNV3", "QuantizedConv2D", "TensorArrayV2",
+    }  # fmt: skip
+    for text in ("text processing", "Keras' LSTM", "in floats", "TensorArrayV3"):
+        assert text in str(caught.value)
 
 
 @pytest.mark.parametrize(

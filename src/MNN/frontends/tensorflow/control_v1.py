@@ -1,6 +1,6 @@
 """Control flow of TensorFlow 1, recognised: loops are frames (Enter, Merge, Switch, NextIteration, Exit around a
 LoopCond), choices are Switches whose outputs meet in a Merge (Yu et al., Dynamic Control Flow in Large-Scale Machine
-Learning, 2018)."""
+Learning, 2018). Those of many branches, which TensorFlow writes when it lowers a Case, are ``_SwitchN``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from MNN.frontends.tensorflow.types import text_of
 
 MAX_NESTED = 32
 """How deep choices within choices are followed."""
+MAX_BRANCHES = 32
 JOINS = ("Exit", "RefExit", "Merge", "RefMerge")
 _MERGES = ("Merge", "RefMerge")
 _ENTERS = ("Enter", "RefEnter")
-_SWITCHES = ("Switch", "RefSwitch")
+_SWITCHES = ("Switch", "RefSwitch", "_SwitchN")
 _NEXT = ("NextIteration", "RefNextIteration")
 _PASSING = ("Identity", "StopGradient", "Snapshot")
 
@@ -43,11 +44,11 @@ class Frame:
 
 @dataclass(frozen=True)
 class Choice:
-    """A Merge of two branches: the predicate, the value of each, and what the branches use from outside."""
+    """A Merge of branches: what chooses one, which input of the Merge each is (the first for 0 or False), and what the
+    branches use from outside."""
 
     predicate: Ref
-    yes: Ref
-    no: Ref
+    branches: tuple[int, ...]
     outside: tuple[Ref, ...]
 
 
@@ -83,13 +84,13 @@ def frame(body: Body, exit_node: Proto) -> Frame:
             continue
         joined = merges[0]
         step = _merged(body, joined)[1]
-        switches = [body.nodes[u] for u in users.get(joined.name, ()) if body.nodes[u].op in _SWITCHES]
-        if not switches:  # a value that no one reads after the loop's condition
+        all_switches = [body.nodes[u] for u in users.get(joined.name, ()) if body.nodes[u].op in _SWITCHES]
+        if not all_switches:  # a value that no one reads after the loop's condition
             continue
-        loop_cond = body.nodes[body.refs(switches[0])[1].node]
-        if loop_cond.op != "LoopCond":
-            raise FormatError(f"node '{switches[0].name}': a loop's Switch without a LoopCond")
-        condition = body.refs(loop_cond)[0]
+        switches = [s for s in all_switches if _of_loop(body, body.refs(s)[1])]
+        if not switches:
+            raise FormatError(f"node '{all_switches[0].name}': a loop's Switch without a LoopCond")
+        condition = body.refs(body.nodes[body.refs(switches[0])[1].node])[0]
         variables.append(LoopVariable(body.refs(node)[0], joined.name, switches[0].name, body.refs(step)[0]))
     if condition is None:
         raise FormatError(f"node '{exit_node.name}': the loop '{name}' has no condition")
@@ -131,21 +132,24 @@ def is_loop_merge(body: Body, node: Proto) -> bool:
 def choice(body: Body, merge: Proto) -> Choice:
     """The choice that ends in a Merge."""
     refs = body.refs(merge)
-    if len(refs) != 2:
-        raise FormatError(f"node '{merge.name}' (Merge): {len(refs)} inputs, expected the values of two branches")
+    if not 2 <= len(refs) <= MAX_BRANCHES:
+        raise FormatError(f"node '{merge.name}' (Merge): {len(refs)} inputs, expected 2 to {MAX_BRANCHES} branches")
     switches = [_switches(body, ref) for ref in refs]
-    ports: list[dict[Ref, int]] = [{}, {}]
+    ports: list[dict[Ref, int]] = [{} for _ in refs]
     for side, found in zip(ports, switches, strict=True):
         for switch, port in found:
             side.setdefault(_source(body, body.refs(switch)[1]), port)
-    for predicate in dict.fromkeys([*ports[0], *ports[1]]):
-        first, second = ports[0].get(predicate), ports[1].get(predicate)
-        if first == second or (None in (first, second) and ports[0] and ports[1]):
+    everything = range(len(refs))
+    for predicate in dict.fromkeys(p for side in ports for p in side):
+        taken = [side.get(predicate) for side in ports]
+        free = [n for n in everything if n not in taken]
+        # one branch may be a constant, which hangs on no Switch
+        taken = [free.pop() if n is None and len(free) == 1 and not ports[i] else n for i, n in enumerate(taken)]
+        if sorted(-1 if n is None else n for n in taken) != list(everything):
             continue
-        first_is_yes = first == 1 if first is not None else second == 0
-        yes, no = (refs[0], refs[1]) if first_is_yes else (refs[1], refs[0])
-        at = [s for s, _ in (*switches[0], *switches[1]) if _source(body, body.refs(s)[1]) == predicate]
-        return Choice(predicate, yes, no, tuple(dict.fromkeys(body.refs(s)[0] for s in at)))
+        at = [s for side in switches for s, _ in side if _source(body, body.refs(s)[1]) == predicate]
+        given = tuple(dict.fromkeys(body.refs(s)[0] for s in at))
+        return Choice(predicate, tuple(taken.index(n) for n in everything), given)
     raise FormatError(f"node '{merge.name}' (Merge): its branches do not come from one Switch")
 
 
@@ -159,9 +163,16 @@ def _source(body: Body, ref: Ref) -> Ref:
     return ref
 
 
+def _of_loop(body: Body, predicate: Ref) -> bool:
+    """Whether a Switch with this predicate is one of a loop."""
+    node = body.nodes.get(predicate.node)
+    return node is not None and node.op == "LoopCond"
+
+
 def _switches(body: Body, start: Ref) -> list[tuple[Proto, int]]:
     """The nearest Switches that a value comes from, with the output that is used, through data and control inputs.
-    Choices that begin and end within the branch are passed over: behind each Merge, one level of Switches."""
+    Choices that begin and end within the branch are passed over: behind each Merge, one level of Switches. So are
+    loops, whose Switches and Merges choose nothing."""
     found: list[tuple[Proto, int]] = []
     queue, seen = deque([(start, 0)]), set[tuple[Ref, int]]()
     while queue:
@@ -170,11 +181,12 @@ def _switches(body: Body, start: Ref) -> list[tuple[Proto, int]]:
         if node is None or (ref, inside) in seen:
             continue
         seen.add((ref, inside))
-        switch = node.op in _SWITCHES and len(body.refs(node)) > 1
+        refs = [r for r in body.refs(node) if body.nodes.get(r.node) is None or body.nodes[r.node].op not in _NEXT]
+        switch = node.op in _SWITCHES and len(refs) > 1 and not _of_loop(body, refs[1])
         if switch and not inside:
             found.append((node, ref.index))
             continue
-        level = inside - 1 if switch else min(inside + 1, MAX_NESTED) if node.op in _MERGES else inside
-        refs = [r for r in body.refs(node) if body.nodes.get(r.node) is None or body.nodes[r.node].op not in _NEXT]
+        choosing = node.op in _MERGES and not is_loop_merge(body, node)
+        level = inside - 1 if switch else min(inside + 1, MAX_NESTED) if choosing else inside
         queue += [(r, level) for r in (*refs, *(Ref(name, 0) for name in body.controls(node)))]
     return found

@@ -48,7 +48,8 @@ def load(source: str | os.PathLike[str] | bytes, signature: str | None = None) -
     ``saved_model.pb`` in it), or a checkpoint with its graph (``model.ckpt.meta``).
 
     Of a SavedModel, ``signature`` chooses what to convert (by default ``serving_default``, or the only one); inputs and
-    outputs have the names that it gives them. Of other graphs, inputs are the placeholders, outputs what no node uses.
+    outputs have the names that it gives them. Of other graphs, inputs are the placeholders in use, outputs what
+    no node uses.
 
     Raises :class:`~MNN.errors.FormatError` for malformed files, and
     :class:`~MNN.frontends.common.problems.UnsupportedModelError`, which lists everything the engine cannot do.
@@ -123,10 +124,10 @@ def _signature(meta: Proto, wanted: str | None) -> _Request | None:
 
 
 def _ends(body: Body) -> _Request:
-    """The placeholders, and what no node uses."""
+    """The placeholders that some node uses (lowered loops leave others behind), and what no node uses."""
     used = {ref.node for node in body.nodes.values() for ref in body.refs(node)}
     used |= {name for node in body.nodes.values() for name in body.controls(node)}
-    inputs = {name: name for name, node in body.nodes.items() if node.op in PLACEHOLDERS}
+    inputs = {name: name for name, node in body.nodes.items() if node.op in PLACEHOLDERS and name in used}
     ends = [name for name, node in body.nodes.items() if name not in used and node.op not in _NO_RESULTS]
     if not ends:
         raise FormatError("the graph has no output: every node is used by another; is the file damaged?")

@@ -16,6 +16,9 @@ from MNN.frontends.tensorflow.walk import BodyScope
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
 
+Make = Callable[[Context], "list[Value]"]
+"""Converts one branch into a context."""
+
 
 @tf_op("PartitionedCall", "StatefulPartitionedCall")
 def partitioned_call(ctx: Context, node: TfNode) -> list[Value]:
@@ -40,21 +43,29 @@ def case(ctx: Context, node: TfNode) -> list[Value]:
     names, args = node.functions_attr("branches"), node.inputs[1:]
     if not names:
         raise FormatError(f"{node.where}: it has no branches")
+    if len(names) > control_v1.MAX_BRANCHES:
+        raise node.unsupported(f"{len(names)} branches", f"use {control_v1.MAX_BRANCHES} at most")
 
-    def among(c: Context, first: int) -> list[Value]:
-        if first == len(names) - 1:
-            return c.call(names[first], args, node.where)
-        here = c.op("BinaryOp", node.input(0), c.const(first, DType.I32), opType="EQUAL")
-        return _chosen(c, node, here, lambda d: d.call(names[first], args, node.where), lambda d: among(d, first + 1))
+    def called(name: str) -> Make:
+        return lambda c: c.call(name, args, node.where)
 
-    if len(names) > 32:
-        raise node.unsupported(f"{len(names)} branches", "use 32 at most")
-    return among(ctx, 0)
+    return _among(ctx, node, node.input(0), [called(name) for name in names])
+
+
+def _among(ctx: Context, node: TfNode, index: Value, branches: Sequence[Make]) -> list[Value]:
+    """The branch of a number; one outside takes the last."""
+
+    def from_(first: int, c: Context) -> list[Value]:
+        if first == len(branches) - 1:
+            return branches[first](c)
+        here = c.op("BinaryOp", index, c.const(first, DType.I32), opType="EQUAL")
+        return _chosen(c, node, here, branches[first], lambda d: from_(first + 1, d))
+
+    return from_(0, ctx)
 
 
 def _chosen(
-    ctx: Context, node: TfNode, condition: Value, yes: Callable[[Context], list[Value]],
-    no: Callable[[Context], list[Value]],
+    ctx: Context, node: TfNode, condition: Value, yes: Make, no: Make
 ) -> list[Value]:  # fmt: skip
     """Both branches as graphs; only one where the condition is known."""
     known = ctx.constant(condition)
@@ -69,7 +80,7 @@ def _chosen(
     return ctx.emit("If", [condition], len(graphs[0].outputs), then_graph=graphs[0], else_graph=graphs[1])
 
 
-def _graph(ctx: Context, node: TfNode, make: Callable[[Context], list[Value]]) -> Graph:
+def _graph(ctx: Context, node: TfNode, make: Make) -> Graph:
     graph = Graph(ctx.unique(f"{ctx.stem()}/branch"))
     inner = ctx.child(graph)
     for value in make(inner):
@@ -100,9 +111,12 @@ def passed(ctx: Context, node: TfNode) -> Value:
     return node.any_input(0)
 
 
-@tf_op("Switch", "RefSwitch")
+@tf_op("Switch", "RefSwitch", "_SwitchN")
 def switch(ctx: Context, node: TfNode) -> list[Value]:
-    return [node.any_input(0)] * 2
+    outs = node.int_attr("num_outs") if node.op == "_SwitchN" else 2
+    if not 0 < outs <= control_v1.MAX_BRANCHES:
+        raise node.unsupported(f"{outs} branches", f"use {control_v1.MAX_BRANCHES} at most")
+    return [node.any_input(0)] * outs
 
 
 def _scope(ctx: Context) -> BodyScope:
@@ -118,12 +132,15 @@ def merge(ctx: Context, node: TfNode) -> list[Value]:
     found = control_v1.choice(scope.body, node.proto)
     (predicate,) = scope.values([found.predicate])
 
-    def side(ref: Ref, number: int) -> Callable[[Context], list[Value]]:
-        return lambda c: [*scope.inside(c).values([ref]), c.const(number, DType.I32)]
+    refs = scope.body.refs(node.proto)
 
-    first = scope.body.refs(node.proto)[0]
-    yes, no = (side(ref, int(ref != first)) for ref in (found.yes, found.no))
-    return _chosen(ctx, node, predicate, yes, no)
+    def side(number: int) -> Make:
+        return lambda c: [*scope.inside(c).values([refs[number]]), c.const(number, DType.I32)]
+
+    branches = [side(number) for number in found.branches]
+    if predicate.dtype is DType.BOOL:
+        return _chosen(ctx, node, predicate, branches[1], branches[0])
+    return _among(ctx, node, predicate, branches)
 
 
 @tf_op("Exit", "RefExit")
