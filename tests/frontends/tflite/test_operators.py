@@ -12,7 +12,7 @@ from MNN.frontends.tflite.registry import CUSTOM, TABLE
 from MNN.frontends.tflite.schema import TFLITE
 from MNN.frontends.tflite.unsupported import ADVICE
 from tests.frontends.tflite.build import Model
-from tests.frontends.tflite.cases import FAMILIES
+from tests.frontends.tflite.cases import FAMILIES, FORMS
 from tests.frontends.tflite.compare import ours
 from tests.frontends.tflite.coverage import PAGE, page
 from tests.frontends.tflite.trial import trial
@@ -29,6 +29,13 @@ def wrong() -> dict[str, list[str]]:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_random_models_give_what_litert_gives(wrong: dict[str, list[str]], name: str) -> None:
     assert not wrong[name], "\n".join(wrong[name])
+
+
+def test_forms_of_quantised_operators() -> None:
+    """Every twelfth, and what was wrong once: zeros that are scattered into, pixels of 16 bits."""
+    wrong = trial([*list(FORMS)[::12], "SCATTER_ND quantised"], range(1))
+    wrong |= trial(["RESIZE_BILINEAR forms quantised"], range(2))
+    assert not any(wrong.values()), wrong
 
 
 def test_every_builtin_operator_is_supported_or_has_advice() -> None:

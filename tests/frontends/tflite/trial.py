@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.frontends.tflite.cases import FAMILIES, Case, Draw
+from tests.frontends.tflite.cases import FAMILIES, FORMS, Case, Draw
 from tests.frontends.tflite.compare import difference
 from tests.frontends.tflite.litert import Request, answers
 from tests.frontends.trials import command, key_of, seed_of
@@ -10,7 +10,7 @@ from tests.frontends.trials import command, key_of, seed_of
 
 def made(name: str, seed: int) -> Case:
     """A family's case of a seed."""
-    return FAMILIES[name](Draw(seed_of(name, seed)))
+    return (FAMILIES | FORMS)[name](Draw(seed_of(name, seed)))
 
 
 def trial(names: list[str], seeds: range) -> dict[str, list[str]]:
@@ -28,4 +28,4 @@ def trial(names: list[str], seeds: range) -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
-    command(FAMILIES, trial, "LiteRT")
+    command(FAMILIES | FORMS, trial, "LiteRT")

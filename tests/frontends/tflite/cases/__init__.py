@@ -11,13 +11,15 @@ from tests.frontends.tflite.cases import (
     images,
     products,
     quantized,
+    quantized_forms,
+    quantized_moving,
     recurrent,
     reducing,
     stablehlo,
 )
-from tests.frontends.tflite.cases.draw import FAMILIES, Case, Draw
+from tests.frontends.tflite.cases.draw import FAMILIES, FORMS, Case, Draw
 
 __all__ = [
-    "FAMILIES", "Case", "Draw", "arranging", "creating", "dynamic", "elementwise", "images", "products", "quantized",
-    "recurrent", "reducing", "stablehlo",
+    "FAMILIES", "FORMS", "Case", "Draw", "arranging", "creating", "dynamic", "elementwise", "images", "products",
+    "quantized", "quantized_forms", "quantized_moving", "recurrent", "reducing", "stablehlo",
 ]  # fmt: skip

@@ -81,8 +81,15 @@ class Draw:
 
 Family = Callable[[Draw], Case]
 FAMILIES: dict[str, Family] = {}
+FORMS: dict[str, Family] = {}
+"""More forms of quantised operators, of which tests try a few and :mod:`tests.frontends.tflite.trial` all."""
 
 
 def family(*names: str) -> Callable[[Callable[..., Case]], Callable[..., Case]]:
     """Enters a family for operators; one for several is told which."""
     return entry(FAMILIES, *names)
+
+
+def form(*names: str) -> Callable[[Callable[..., Case]], Callable[..., Case]]:
+    """As :func:`family`, for forms."""
+    return entry(FORMS, *names)

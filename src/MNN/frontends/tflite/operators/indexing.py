@@ -52,10 +52,10 @@ def gather_nd(ctx: Context, node: TfliteNode) -> Value:
     return ctx.op("GatherND", node.input(0), node.input(1))
 
 
-@tflite_op("SCATTER_ND")
+@tflite_op("SCATTER_ND", stored=True)
 def scatter_nd(ctx: Context, node: TfliteNode) -> Value:
-    """Updates are added into zeros."""
-    indices, updates, shape = node.input(0), ctx.real(node, 1), node.input(2)
+    """Updates are added into zeros: integers as they are stored, whatever stands for the number 0."""
+    indices, updates, shape = node.input(0), node.input(1), node.input(2)
     return ctx.op("ScatterNd", indices, updates, shape)
 
 
