@@ -46,9 +46,9 @@ LENGTHS = (17, 40, 3)
 """Of the sentences of a batch, padded on the left."""
 
 
-def reference(family: str, seed: int) -> Expected:
-    """A random model of a family: what transformers computes."""
-    values = cases.config(family, seed)
+def reference(family: str, seed: int, **more: Any) -> Expected:
+    """A random model of a family, with ``more`` in its configuration: what transformers computes."""
+    values = cases.config(family, seed) | more
     twin = TWINS.get(family)
     kind, given = (family, values) if twin is None else twin.config(values)
     eager = {"attn_implementation": "eager", "experts_implementation": "eager"}

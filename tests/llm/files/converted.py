@@ -29,18 +29,32 @@ CASES: dict[str, dict[str, Any]] = {
                 for name, number in (("alpha", 1.5), ("beta", 1.0))},
     "mimo_v2_flash": {"routed_scaling_factor": 1.0, "attention_value_scale": 0.75},
     "minicpm3": {"scale_emb": 12, "scale_depth": 1.4, "dim_model_base": 256, "rope_parameters": PLAIN},
+    "afmoe": {"mup_enabled": True, "layer_types": ["sliding_attention"] * 3}, "hy_v3": {}, "cohere2_moe": {},
+    "granite_swa": {"layer_rope_theta": [5e5, 0.0, 5e5]}, "granitemoe_swa": {"layer_rope_theta": [5e5, 5e5, 0.0]},
+    "dbrx": {"ffn_config": {"ffn_act_fn": {"name": "silu"}, "ffn_hidden_size": 16, "moe_num_experts": 4, "moe_top_k": 3,
+                            "moe_normalize_expert_weights": 1.0},
+             "rope_parameters": PLAIN | {"rope_theta": 100.0}},
+    "kimi_linear": {"num_expert_group": 1}, "jais2": {"rope_parameters": PLAIN},
 }  # fmt: skip
 """Families whose first recorded model is written (of Falcon the second one), with what files cannot say of it."""
 SECOND = ("falcon",)
-EXPERTS = "gemma4_text with experts"
-"""Of these a random model of its own is recorded beside what the converter made of it."""
-CASES[EXPERTS] = {"model_type": "gemma4_text"}
+_TURNED = {"rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0, "original_max_position_embeddings": 16}
+DRAWN: dict[str, tuple[str, dict[str, Any]]] = {
+    "gemma4_text with experts": ("gemma4_text", {"enable_moe_block": True}),
+    "mellum": ("mellum", {"mlp_layer_types": ["sparse"] * 3, "rope_parameters": {
+        "full_attention": _TURNED, "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}}),
+    "bailing_hybrid": ("bailing_hybrid", {
+        "kda_safe_gate": True, "layer_types": ["linear_attention", "linear_attention", "full_attention"],
+        "layer_group_size": 3, "mlp_layer_types": ["dense", "sparse", "sparse"], "first_k_dense_replace": 1}),
+}  # fmt: skip
+"""Of these a random model of a family with this in its configuration is recorded beside what the converter made."""
+CASES |= {name: {"model_type": family} for name, (family, _) in DRAWN.items()}
 _OTHERS = {
     "e_score_correction_bias": "exp_probs_b.bias", "query_key_value": "attn_qkv", "final_layernorm": "output_norm",
     "block_sparse_moe.output_linear": "ffn_down_exps", "feed_forward.gate_proj": "ffn_gate", "feed_forward.up_proj":
     "ffn_up", "feed_forward.down_proj": "ffn_down", "pre_ff_layernorm": "ffn_norm", "ln_mlp": "attn_norm",
     ".experts.gate_up_proj": "ffn_gate_up_exps.weight", ".experts.down_proj": "ffn_down_exps.weight",
-    "self_attn.out_proj": "attn_output", "gate.expert_bias": "exp_probs_b.bias",
+    "self_attn.out_proj": "attn_output", "gate.expert_bias": "exp_probs_b.bias", "mlp.expert_bias": "exp_probs_b.bias",
     "router.scale": "ffn_gate_inp.scale", "router.per_expert_scale": "ffn_down_exps.scale",
 }  # fmt: skip
 """What this engine's names for an architecture do not have, or not so."""
@@ -52,7 +66,7 @@ _HALVES = {"block_sparse_moe": ("ffn_gate_exps", "ffn_up_exps"), "shared_mlp": (
 
 def case(family: str, recorded: list[dict[str, Any]]) -> dict[str, Any]:
     """The recorded model, with what is changed of its configuration."""
-    if family == EXPERTS:
+    if family in DRAWN:
         found: dict[str, Any] = _recorded()[family]["notes"]
         return found
     seed = int(family in SECOND)
@@ -83,15 +97,27 @@ def written(notes: dict[str, Any], names: Mapping[str, str]) -> dict[str, np.nda
 
 def _parts(told: dict[str, Any], name: str, array: np.ndarray, names: Mapping[str, str]) -> Tensors:
     """What one tensor of a checkpoint becomes."""
-    family, number = told["model_type"], (re.findall(r"(?:layers|h)\.(\d+)\.", name) or [""])[0]
+    family = told["model_type"]
+    if family == "kimi_linear":  # as the converter knows layers without experts
+        name = re.sub(r"block_sparse_moe\.(\w+_proj)", r"mlp.\1", name)
+    number = (re.findall(r"(?:layers|h|blocks)\.(\d+)\.", name) or [""])[0]
     block, (module, _, kind) = f"blk.{number}.", name.rpartition(".")
     half = re.fullmatch(r".*\.(block_sparse_moe|shared_mlp)\.input_linear", module)
-    if half:
+    if half and not family.endswith("_swa"):
         mixed = told.get("num_local_experts") or half[1] != "shared_mlp"
         for own, part in zip(_HALVES[half[1]], np.split(array, 2, axis=-2), strict=True):
             yield f"{block}{own if mixed else own.removesuffix('_shexp')}.weight", part
+    elif half:
+        yield f"{block}ffn_up_shexp.weight", array
     elif module.endswith("shared_mlp.output_linear"):
         yield f"{block}ffn_down{'_shexp' if told['num_local_experts'] else ''}.weight", array
+    elif ".experts.mlp." in name:
+        stack = array.reshape(told["ffn_config"]["moe_num_experts"], -1, array.shape[1])
+        own = {"w1": "gate", "v1": "up", "w2": "down"}[kind]
+        yield f"{block}ffn_{own}_exps.weight", stack.swapaxes(1, 2) if own == "down" else stack
+    elif module.endswith("attention.g_proj"):
+        full = told["layer_types"][int(number)] == "full_attention"
+        yield f"{block}{'attn_gate' if full else 'ssm_g_a'}.weight", array
     elif family == "llama4_text" and module.endswith(".experts"):
         parts = ("gate", "up") if kind == "gate_up_proj" else ("down",)
         for own, part in zip(parts, np.split(array, len(parts), axis=2), strict=True):
@@ -109,7 +135,7 @@ def _parts(told: dict[str, Any], name: str, array: np.ndarray, names: Mapping[st
         yield f"{block}attn_qkv.weight", np.concatenate([q, k, v])
         yield f"{block}attn_gate.weight", z
     elif name.endswith("A_log"):
-        yield f"{block}ssm_a", _rates(told, -np.exp(array))
+        yield f"{block}ssm_a", _rates(told, np.exp(array) * (1 if family == "bailing_hybrid" else -1))
     elif re.search(r"(?:mixer|mamba)\.D$", name):
         yield f"{block}ssm_d", _rates(told, array)
     elif name.endswith("dt_bias"):
@@ -119,17 +145,19 @@ def _parts(told: dict[str, Any], name: str, array: np.ndarray, names: Mapping[st
 
 
 def _called(family: str, name: str, names: Mapping[str, str], block: str, number: str) -> str:
-    place = re.sub(r"(layers|h)\.\d+\.", rf"\1.{LAYER}.", name)
+    place = re.sub(r"(layers|h|blocks)\.\d+\.", rf"\1.{LAYER}.", name)
     module, _, kind = place.rpartition(".")
     other = next((own for inside, own in _OTHERS.items() if inside in place), "")
     if other:
         found = (f"blk.{LAYER}." if number else "") + other + ("" if "." in other else f".{kind}")
     elif place in names:  # a parameter
-        found = names[place] + ".weight" * place.endswith(("layer_scalar", "output_scale", "sink_bias"))
+        found = names[place] + ".weight" * place.endswith(("layer_scalar", "output_scale", "sink_bias", "sinks"))
     else:
         found = f"{names[module]}.{kind}"
     if family == "falcon_h1" and "pre_ff_layernorm" in name:
         found = found.removesuffix(".weight")
+    if family == "hy_v3":
+        found = found.replace("exp_probs_b.bias", "exp_probs_b")
     return found.replace(f"blk.{LAYER}.", block)
 
 
@@ -139,6 +167,8 @@ def _turned(told: dict[str, Any], module: str, kind: str, name: str, array: np.n
     if family.startswith(("granite", "bamba", "nemotron_h")) and (of := re.search(r"\.([qk])_proj$", module)):
         heads = told["num_attention_heads" if of[1] == "q" else "num_key_value_heads"]
         return array.reshape(heads, 2, -1, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
+    if module.endswith("_conv1d"):
+        return array.reshape(1, len(array), 1, -1)
     if module.endswith("conv1d") and kind == "weight":
         return _turns(told, name, array.reshape(len(array), -1))
     if family.startswith("qwen3_") and name.endswith("norm.weight"):

@@ -83,6 +83,11 @@ def smollm2() -> dict[str, Any]:
 
 def _converted(architecture: str, module: str) -> str:
     """What llama.cpp's converter calls a module before it asks for the name."""
+    if architecture == "bitnet":  # as 1bitLLM's models have it
+        return module.replace("attn_sub_norm", "inner_attn_ln").replace("ffn_sub_norm", "ffn_layernorm")
+    if architecture == "dbrx":  # whose checkpoints have all experts in one tensor
+        for ours, theirs in (("gate_proj", "w1"), ("up_proj", "v1"), ("down_proj", "w2")):
+            module = module.replace(f".experts.{ours}", f".experts.mlp.{theirs}")
     if architecture != "lfm2moe":
         return module
     for ours, theirs in (("w1", "gate_proj"), ("w2", "down_proj"), ("w3", "up_proj")):

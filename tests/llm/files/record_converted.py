@@ -1,6 +1,7 @@
 """What llama.cpp's converter makes of small checkpoints: recorded for the tests.
 
     LLAMA_CPP=/a/checkout/of/llama.cpp python -m tests.llm.files.record_converted
+    LLAMA_CPP=/a/checkout/of/llama.cpp python -m tests.llm.files.record_converted hy_v3 mellum    # these alone
 
 Needs torch and transformers beside what this package needs. The converter in the source of llama-cpp-python 0.3.36
 (``vendor/llama.cpp``) recorded what is there now.
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -20,18 +22,23 @@ import numpy as np
 
 from MNN.llm.files.gguf.reader import read_gguf
 from tests.llm import cases
-from tests.llm.files.converted import CASES, EXPERTS, HERE, case, told_of
+from tests.llm.files.converted import CASES, DRAWN, HERE, case, recorded, told_of
 from tests.llm.files.writing import safetensors
 
 OLDER = {"full_attention": "attention", "linear_attention": "mamba"}
 """What the converter takes for kinds of layers of Granite 4."""
+AS_WRITTEN = ("kimi_linear", "bailing_hybrid")
+"""Families whose configurations transformers gives other names when it reads them."""
 CLASSES = {
     "apertus": "Apertus", "granitemoe": "GraniteMoe", "granitemoeshared": "GraniteMoeShared", "jamba": "Jamba",
     "granitemoehybrid": "GraniteMoeHybrid", "bamba": "Bamba", "nemotron_h": "NemotronH", "gemma3n_text": "Gemma3n",
     "gemma4_text": "Gemma4", "qwen3_5_text": "Qwen3_5", "qwen3_5_moe_text": "Qwen3_5Moe", "deepseek_v3": "DeepseekV3",
     "qwen3_next": "Qwen3Next", "exaone_moe": "ExaoneMoE", "falcon_h1": "FalconH1", "phimoe": "PhiMoE",
     "gpt_bigcode": "GPTBigCode", "falcon": "Falcon", "llama4_text": "Llama4", "minimax": "MiniMaxText01",
-    "mimo_v2_flash": "MiMoV2Flash", "bailing_moe": "BailingMoeV2", "minicpm3": "MiniCPM3",
+    "mimo_v2_flash": "MiMoV2Flash", "bailing_moe": "BailingMoeV2", "minicpm3": "MiniCPM3", "afmoe": "Afmoe",
+    "hy_v3": "HYV3", "mellum": "Mellum", "cohere2_moe": "Cohere2Moe", "granite_swa": "GraniteSWA", "dbrx": "Dbrx",
+    "granitemoe_swa": "GraniteMoeSWA", "kimi_linear": "KimiLinear", "bailing_hybrid": "BailingMoeV3", "jais2": "Jais2",
+    "bitnet": "BitNet", "sarvam_moe": "SarvamMoE", "iquestcoder": "IQuestCoder",
 }  # fmt: skip
 
 
@@ -56,6 +63,22 @@ def told_to_converter(config: dict[str, Any]) -> dict[str, Any]:
         found |= {"swa_num_key_value_heads": 2 * config["num_key_value_heads"], "topk_method": "noaux_tc"}
         found["layernorm_epsilon"] = config["rms_norm_eps"]
         found["rope_parameters"] = {**config["rope_parameters"], "partial_rotary_factor": 0.5}
+    if family.endswith("_swa"):
+        found["no_rope_layers"] = [int(theta > 0) for theta in config["layer_rope_theta"]]
+    if family in ("kimi_linear", "bailing_hybrid"):
+        names = {"num_experts_per_token": "num_experts_per_tok", "num_expert_group": "n_group",
+                 "moe_renormalize": "norm_topk_prob"}  # fmt: skip
+        found |= {theirs: config[ours] for ours, theirs in names.items()}
+        found |= {
+            "no_kda_lora": True, "gated_attention_proj_granularity_type": "head_wise", "score_function": "sigmoid",
+            "moe_shared_expert_intermediate_size": config["num_shared_experts"] * config["moe_intermediate_size"],
+            "moe_router_activation_func": "sigmoid", "max_position_embeddings": config["model_max_length"],
+        }  # fmt: skip
+        full = [i + 1 for i, kind in enumerate(config["layer_types"]) if kind == "full_attention"]
+        found["linear_attn_config"] = {"full_attn_layers": full, "head_dim": config["linear_head_dim"],
+                                       "short_conv_kernel_size": config["linear_conv_kernel_dim"]}  # fmt: skip
+        found["head_dim"] = config["linear_head_dim"]
+        found.setdefault("first_k_dense_replace", config["mlp_layer_types"].index("sparse"))
     return found | more.get(family, {})
 
 
@@ -70,7 +93,10 @@ def convert(notes: dict[str, Any], folder: Path) -> Path:
     config = told_to_converter(notes["config"])
     count = config["vocab_size"]
     (folder / "config.json").write_text(json.dumps(config))
-    (folder / "model.safetensors").write_bytes(safetensors(cases.weights(notes["shapes"], notes["seed"])))
+    weights = cases.weights(notes["shapes"], notes["seed"])
+    if config["model_type"] == "kimi_linear":  # as its checkpoint has layers without experts
+        weights = {re.sub(r"block_sparse_moe\.(\w+_proj)", r"mlp.\1", name): data for name, data in weights.items()}
+    (folder / "model.safetensors").write_bytes(safetensors(weights))
     words = {"model": {"vocab": {f"t{i}": i for i in range(count)}}, "added_tokens": []}
     (folder / "tokenizer.json").write_text(json.dumps(words))
     kind = conversion.get_model_class(config["architectures"][0])
@@ -78,23 +104,25 @@ def convert(notes: dict[str, Any], folder: Path) -> Path:
     kind.no_mtp = True
     kind._get_suppress_tokens = lambda self: None  # which asks for a tokenizer
     with torch.inference_mode():
-        kind(folder, gguf.LlamaFileType.ALL_F32, folder / "model.gguf").write()
+        told = dict(config) if config["model_type"] in AS_WRITTEN else None
+        kind(folder, gguf.LlamaFileType.ALL_F32, folder / "model.gguf", hparams=told).write()
     return folder / "model.gguf"
 
 
-def drawn(family: str, asked: str) -> dict[str, Any]:
-    """A random model of a family whose configuration has what is asked for."""
+def drawn(family: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """A random model of a family whose configuration has what is asked for: by itself, or the first one so changed."""
     from tests.llm.record import reference  # needs torch
 
-    seed = next(seed for seed in range(100) if cases.config(family, seed).get(asked))
-    return reference(family, seed).notes() | {"written": []}
+    drawn = ((seed, cases.config(family, seed)) for seed in range(100))
+    seed = next((seed for seed, told in drawn if all(told.get(key) == asked[key] for key in asked)), 0)
+    return reference(family, seed, **asked).notes() | {"written": []}
 
 
 def main() -> None:
     models = json.loads((HERE.parent / "recorded.json").read_text(encoding="utf-8"))
-    found: dict[str, Any] = {}
-    for family in CASES:
-        notes = drawn("gemma4_text", "enable_moe_block") if family == EXPERTS else case(family, models)
+    found: dict[str, Any] = recorded() if len(sys.argv) > 1 else {}
+    for family in sys.argv[1:] or CASES:
+        notes = drawn(*DRAWN[family]) if family in DRAWN else case(family, models)
         with tempfile.TemporaryDirectory() as place:
             file = read_gguf(convert(notes, Path(place)))
             told = {
@@ -105,7 +133,7 @@ def main() -> None:
             tensors = {name: [list(t.shape), told_of(name, t.float32())] for name, t in file.tensors.items()}
             kind = file.get("general.architecture", str)
             found[family] = {"architecture": kind, "metadata": told, "tensors": tensors}
-            if family == EXPERTS:
+            if family in DRAWN:
                 found[family]["notes"] = notes
     text = ",\n".join(f'"{family}": {json.dumps(one)}' for family, one in found.items())
     (HERE / "recorded_converted.json").write_text(f"{{\n{text}\n}}\n", encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from MNN.runtime.config import Config
 from tests.llm import cases
 from tests.llm.check import Arrays, decoder_of
 from tests.llm.files.converted import CASES, case, recorded, told_of, written
-from tests.llm.files.modules import modules
+from tests.llm.files.modules import LAYER, modules
 from tests.llm.files.test_gguf import RECORDED as KNOWN
 from tests.llm.files.writing import gguf, safetensors
 from tests.llm.test_families import COUNT, RECORDED, expected
@@ -99,6 +100,11 @@ def _changed(family: str, metadata: dict[str, Any], tensors: dict[str, np.ndarra
         ("jamba", {"jamba.ssm.inner_size": 0}, {}, "ssm.inner_size is 0; expected is a number above 0"),
         ("qwen3_next", {"qwen3next.ssm.time_step_rank": None}, {}, "time_step_rank is None; expected"),
         ("mimo_v2_flash", {"mimo2.attention.sliding_window_pattern": None}, {}, "windows of 0 layers of 3"),
+        ("granite_swa", {"granite_swa.attention.rope_pattern": [True]}, {}, "positions of 1 layers of 3"),
+        ("afmoe", {"afmoe.attention.sliding_window_pattern": [True]}, {}, "windows of 1 layers of 3"),
+        ("kimi_linear", {"kimi-linear.kda.head_dim": 0}, {}, "kda.head_dim is 0; expected is a number above 0"),
+        ("kimi_linear", {"kimi-linear.expert_gating_func": 1}, {}, "experts of kimi-linear that share one score"),
+        ("bailing_hybrid", {"bailingmoe3.swiglu_clamp_exp": np.ones(3, "f4")}, {}, "experts whose gates are limited"),
         ("mimo_v2_flash", {"mimo2.attention.head_count_kv": None}, {}, "other than twice the heads of keys"),
     ],
 )
@@ -148,3 +154,32 @@ def test_what_metadata_leaves_out(tmp_path: Path) -> None:
     assert isinstance(opened, Opened)
     with pytest.raises(FormatError, match="hidden_size_per_layer_input is missing"):
         build(opened.config, opened.weights())
+
+
+def test_ternary_weights_of_1bitllm(tmp_path: Path) -> None:
+    """The converter rounds BitNet's weights, so that its file is none of a random checkpoint: the same network is read
+    from a file whose tensors have the architecture's names, with SiLU and one table for both ends."""
+    notes = next(n for n in RECORDED if n["config"]["model_type"] == "bitnet")
+    told = notes["config"] | {"hidden_act": "silu", "tie_word_embeddings": True}
+    drawn = cases.weights({k: s for k, s in notes["shapes"].items() if k != "lm_head.weight"}, notes["seed"])
+    names = {module: name for name, module in modules("bitnet").items()}
+    tensors = {}
+    for name, array in drawn.items():
+        module, _, kind = re.sub(r"layers\.\d+\.", f"layers.{LAYER}.", name).rpartition(".")
+        block = re.search(r"layers\.(\d+)\.", name)
+        own = names[module].replace(f"blk.{LAYER}.", f"blk.{block[1]}." if block else "")
+        tensors[f"{own}.{kind}"] = array
+    metadata = {
+        "block_count": told["num_hidden_layers"], "embedding_length": told["hidden_size"],
+        "attention.head_count": told["num_attention_heads"], "rope.scaling.type": "linear", "rope.scaling.factor": 1.0,
+        "attention.head_count_kv": told["num_key_value_heads"], "rope.freq_base": 10000.0,
+        "feed_forward_length": told["intermediate_size"], "attention.layer_norm_rms_epsilon": told["rms_norm_eps"],
+    }  # fmt: skip
+    file = tmp_path / "small.gguf"
+    metadata = {"general.architecture": "bitnet"} | {f"bitnet.{key}": value for key, value in metadata.items()}
+    file.write_bytes(gguf(metadata, tensors))
+    opened = open_model(file)
+    assert isinstance(opened, Opened)
+    decoders = opened.decoder(HIGH, max_length=64, kv_bits=32), decoder_of(told, Arrays(drawn), HIGH, max_length=64)
+    logits, wanted = (one.feed(one.text(), notes["prompt"], every=True) for one in decoders)
+    assert np.abs(logits - wanted).max() <= 1e-4 * np.abs(wanted).max()

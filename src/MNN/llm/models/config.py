@@ -14,6 +14,9 @@ from MNN.llm.models.weights import LARGEST, as_list, as_number, required
 _LACKING = {"Infinity": inf, "-Infinity": -inf, "NaN": nan}
 
 
+_SHARE = "partial_rotary_factor"
+
+
 class Config:
     """A checkpoint's ``config.json`` (or what a file of another kind says), with the names that most families share."""
 
@@ -108,8 +111,10 @@ class Config:
     def rotary(self, size: int, kind: str | None = None, theta: float = 10000.0, share: float = 1.0) -> Rotary:
         """Positions of heads of ``size`` numbers, of which ``share`` are turned unless the configuration says more."""
         for values in (self.values, self.values.get("rope_parameters")):
-            if isinstance(values, Mapping) and isinstance(found := values.get("partial_rotary_factor"), (int, float)):
-                share = float(found)
+            if isinstance(values, Mapping) and isinstance(values.get(_SHARE), (int, float)):
+                share = as_number(values[_SHARE], _SHARE, share)
+                if not 0 <= share <= 1:
+                    raise FormatError(f"the model's configuration turns {share:g} of each head; expected is 0 to 1")
                 break
         return rotary(self.values, int(size * share), kind, theta)
 

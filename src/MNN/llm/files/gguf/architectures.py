@@ -5,10 +5,12 @@ Facts: ``gguf-py/gguf/tensor_mapping.py`` and ``conversion/`` of llama.cpp, and 
 
 from __future__ import annotations
 
+from MNN.llm.files.gguf.fading import FADING
 from MNN.llm.files.gguf.gemma import GEMMA
 from MNN.llm.files.gguf.mixtures import LATENT, MIXTURES
 from MNN.llm.files.gguf.naming import EXPERTS, MIXTRAL, SHARED, SILU, SQUARED, Architecture, apart
 from MNN.llm.files.gguf.recurrent import GRANITE_EXPERTS, RECURRENT
+from MNN.llm.files.gguf.windowed import WINDOWED
 
 _SECOND = {"post_attention_norm": "post_attention_layernorm"}
 _BEHIND = {**_SECOND, "post_ffw_norm": "post_feedforward_layernorm"}
@@ -152,12 +154,15 @@ _FALCON = {
     "ffn_up": "mlp.dense_h_to_4h",
     "ffn_down": "mlp.dense_4h_to_h",
 }
+_BITNET = {"attn_sub_norm": "self_attn.attn_sub_norm", "ffn_sub_norm": "mlp.ffn_sub_norm"}
 _APERTUS = {"attn_norm": "attention_layernorm", "ffn_norm": "feedforward_layernorm"}
 
 ARCHITECTURES = {
     **GEMMA,
     **RECURRENT,
     **MIXTURES,
+    **WINDOWED,
+    **FADING,
     "llama": Architecture("llama", "LlamaForCausalLM", interleaved=True, config=SILU),
     "mixtral": Architecture("mixtral", "MixtralForCausalLM", MIXTRAL, interleaved=True, config=SILU),
     "mistral3": Architecture("ministral3", "Ministral3ForCausalLM", interleaved=True, config=SILU),
@@ -246,6 +251,8 @@ ARCHITECTURES = {
     "exaone-moe": Architecture(
         "exaone_moe", "ExaoneMoEForCausalLM", {**SHARED, "exp_probs_b": "mlp.e_score_correction"}, config=SILU
     ),
+    "jais2": Architecture("jais2", "Jais2ForCausalLM", config=SQUARED),
+    "bitnet": Architecture("bitnet", "BitNetForCausalLM", _BITNET, config=SILU),
     "arcee": Architecture("arcee", "ArceeForCausalLM", interleaved=True, config=SQUARED),
     "nemotron": Architecture("nemotron", "NemotronForCausalLM", norm_shift=-1.0, config=SQUARED),
     "exaone": Architecture("exaone", "ExaoneForCausalLM", _EXAONE, config=SILU, layers="transformer.h."),

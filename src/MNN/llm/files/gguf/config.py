@@ -11,7 +11,7 @@ from MNN.errors import FormatError, UnsupportedError
 from MNN.llm.files.gguf.architectures import ARCHITECTURES
 from MNN.llm.files.gguf.families import OWN
 from MNN.llm.files.gguf.gemma import LAYERWISE
-from MNN.llm.files.gguf.naming import Architecture
+from MNN.llm.files.gguf.naming import Architecture, rounded
 from MNN.llm.files.gguf.reader import GGUF
 from MNN.llm.files.gguf.recurrent import WITHOUT_ATTENTION
 
@@ -50,6 +50,7 @@ _LAYERWISE = ("num_key_value_heads",)
 _LOCAL = ("mixtral", "gpt_oss", "phimoe", "granitemoeshared", "granitemoehybrid", "llama4_text", "minimax")
 _ROUTED = ("deepseek_v2", "nemotron_h", "mimo_v2_flash")
 _EXPERTS = dict.fromkeys(_LOCAL, "num_local_experts") | dict.fromkeys(_ROUTED, "n_routed_experts")
+_LATENT = ("deepseek_v2", "minicpm3", "kimi_linear", "bailing_hybrid")
 _SCALED = ("none", "linear", "yarn", "longrope")
 _TOKENS = {"bos": "bos_token_id", "eos": "eos_token_id", "padding": "pad_token_id"}
 
@@ -80,7 +81,7 @@ def config_of(file: GGUF) -> dict[str, Any]:
     for key, (ours, kind) in _NUMBERS.items():
         value = _by_layer(file, f"{name}.{key}", differ) if ours in _LAYERWISE else file.get(f"{name}.{key}", kind)
         if value is not None:
-            config[ours] = float(f"{value:.7g}") if kind is float else value
+            config[ours] = rounded(value) if kind is float else value
     heads = () if architecture.model_type in WITHOUT_ATTENTION else ("num_attention_heads",)
     for key in ("hidden_size", "num_hidden_layers", *heads):
         if config.get(key, 0) < 1:
@@ -146,7 +147,7 @@ def _head_sizes(file: GGUF, name: str, config: dict[str, Any]) -> None:
     plain = config["hidden_size"] // config["num_attention_heads"]
     head = file.get(f"{name}.attention.key_length", int, plain)
     rotated = file.get(f"{name}.rope.dimension_count", int, head)
-    if config["model_type"] in ("deepseek_v2", "minicpm3"):
+    if config["model_type"] in _LATENT:
         value = file.get(f"{name}.attention.value_length", int, head)
         head = file.get(f"{name}.attention.key_length_mla", int, head)
         value = file.get(f"{name}.attention.value_length_mla", int, value)

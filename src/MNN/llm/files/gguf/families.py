@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from MNN.errors import FormatError, UnsupportedError
+from MNN.errors import UnsupportedError
+from MNN.llm.files.gguf.fading import OWN_FADING
 from MNN.llm.files.gguf.gemma import OWN_GEMMA
 from MNN.llm.files.gguf.mixtures import OWN_MIXTURES
 from MNN.llm.files.gguf.reader import GGUF
 from MNN.llm.files.gguf.recurrent import OWN_RECURRENT, scales
+from MNN.llm.files.gguf.windowed import OWN_WINDOWED, windows
 
 
 def _smollm3(file: GGUF, config: dict[str, Any]) -> None:
@@ -86,29 +86,14 @@ def _glm(file: GGUF, config: dict[str, Any]) -> None:
     config["attention_bias"] = bool({"blk.0.attn_q.bias", "blk.0.attn_qkv.bias"} & names)
 
 
-def _windows(file: GGUF, config: dict[str, Any], name: str) -> None:
-    """Layers with a window, by the file's pattern, or three of four. The pattern may go on with layers that only guess
-    further tokens."""
-    if not config.get("sliding_window"):
-        config["sliding_window"] = None
-        return
-    told, layers = file.metadata.get(f"{name}.attention.sliding_window_pattern"), config["num_hidden_layers"]
-    local = [bool(n) for n in told] if isinstance(told, (list, np.ndarray)) else []
-    if 0 < len(local) < layers:
-        raise FormatError(f"{file.path}: the metadata has windows of {len(local)} layers of {layers}")
-    if not local:
-        local = [(i + 1) % 4 != 0 for i in range(layers)]
-    config["layer_types"] = ["sliding_attention" if one else "full_attention" for one in local[:layers]]
-
-
 def _exaone4(file: GGUF, config: dict[str, Any]) -> None:
-    _windows(file, config, "exaone4")
+    windows(file, config, "exaone4")
 
 
 def _olmo2(file: GGUF, config: dict[str, Any]) -> None:
     if config.get("sliding_window"):  # OLMo 3 has the same name
         config |= {"model_type": "olmo3", "architectures": ["Olmo3ForCausalLM"]}
-        _windows(file, config, "olmo2")
+        windows(file, config, "olmo2")
 
 
 def _nemotron(file: GGUF, config: dict[str, Any]) -> None:
@@ -144,7 +129,12 @@ def _hunyuan_moe(file: GGUF, config: dict[str, Any]) -> None:
 def _exaone_moe(file: GGUF, config: dict[str, Any]) -> None:
     """Layers that guess further tokens stand behind the others."""
     config["num_hidden_layers"] -= file.get("exaone-moe.nextn_predict_layers", int, 0)
-    _windows(file, config, "exaone-moe")
+    windows(file, config, "exaone-moe")
+
+
+def _bitnet(file: GGUF, config: dict[str, Any]) -> None:
+    """1bitLLM's models, which have SiLU where Microsoft's have squares."""
+    config.pop("rope_scaling", None)  # by 1
 
 
 def _falcon(file: GGUF, config: dict[str, Any]) -> None:
@@ -163,6 +153,9 @@ OWN = {
     **OWN_GEMMA,
     **OWN_RECURRENT,
     **OWN_MIXTURES,
+    **OWN_WINDOWED,
+    **OWN_FADING,
+    "bitnet": _bitnet,
     "granite": scales,
     "granitemoeshared": scales,
     "phimoe": _phi3,

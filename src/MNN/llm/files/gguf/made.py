@@ -7,23 +7,25 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import FormatError
+from MNN.llm.files.gguf.fading import ROOMS
 from MNN.llm.files.gguf.mixtures import outputs_apart
 from MNN.llm.files.gguf.reader import GGUF
 from MNN.llm.files.tensors import Array, PlainTensor, Rows, WeightTensor
 
 
 class LogarithmTensor(WeightTensor):
-    """The logarithm of minus another tensor, in float32."""
+    """The logarithm of another tensor times ``sign``, in float32."""
 
-    def __init__(self, base: WeightTensor) -> None:
+    def __init__(self, base: WeightTensor, sign: float = -1.0) -> None:
         self.shape, self.dtype, self.format, self._base = base.shape, np.dtype(np.float32), base.format, base
+        self._sign = np.float32(sign)
 
     def numpy(self) -> Array:
         with np.errstate(all="ignore"):  # a file may hold any number
-            return np.asarray(np.log(-self._base.float32()))
+            return np.asarray(np.log(self._base.float32() * self._sign))
 
     def take(self, rows: Rows, shape: tuple[int, ...]) -> LogarithmTensor:
-        return LogarithmTensor(self._base.take(rows, shape))
+        return LogarithmTensor(self._base.take(rows, shape), float(self._sign))
 
 
 class KeysAndValues(WeightTensor):
@@ -57,9 +59,9 @@ def completed(tensors: dict[str, WeightTensor], file: GGUF, config: dict[str, An
         return tensors | _activations(file, layers)
     if kind == "minimax":
         return outputs_apart(tensors, layers)
-    if kind == "deepseek_v2":
+    if kind in ROOMS:
         for i in range(layers):
-            at = f"model.layers.{i}.self_attn"
+            at = f"model.layers.{i}.{ROOMS[kind]}"
             keys, values = (tensors.pop(f"{at}.{part}_b.weight", None) for part in "kv")
             if keys is None and values is None:
                 continue

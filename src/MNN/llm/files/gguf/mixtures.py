@@ -1,7 +1,8 @@
-"""Llama 4, MiniMax-Text-01, MiMo-V2-Flash, Ling 2.0 and MiniCPM3: names of their tensors, and what their metadata says.
+"""Llama 4, MiniMax-Text-01, MiMo-V2-Flash, Ling 2.0, MiniCPM3, Hunyuan 3 and DBRX: names of their tensors, and what
+their metadata says.
 
-Facts: ``conversion/`` of llama.cpp (llama, minimax, mimo, bailingmoe, minicpm) and its models' parameters, and
-transformers' model code.
+Facts: ``conversion/`` of llama.cpp (llama, minimax, mimo, bailingmoe, minicpm, hunyuan, dbrx) and its models'
+parameters, and transformers' model code.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import FormatError, UnsupportedError
-from MNN.llm.files.gguf.naming import EXPERTS, MIXTRAL, SHARED, SILU, Architecture
+from MNN.llm.files.gguf.naming import EXPERTS, MIXTRAL, SHARED, SILU, Architecture, having, mixed
 from MNN.llm.files.gguf.reader import GGUF
 from MNN.llm.files.tensors import WeightTensor
 
@@ -43,6 +44,23 @@ _BAILING = {
     "attn_k_norm": "attention.key_layernorm",
     "exp_probs_b": "mlp.gate.expert",
 }
+_HUNYUAN = {
+    **SHARED,
+    "ffn_gate_inp": "mlp.router.gate",
+    "exp_probs_b": "mlp.expert",
+    **{f"ffn_{part}_shexp": f"mlp.shared_mlp.{part}_proj" for part in ("gate", "up", "down")},
+}
+_DBRX = {
+    "token_embd": "transformer.wte",
+    "output_norm": "transformer.norm_f",
+    "output": "lm_head",
+    "attn_norm": "norm_attn_norm.norm_1",
+    "attn_qkv": "norm_attn_norm.attn.Wqkv",
+    "attn_output": "norm_attn_norm.attn.out_proj",
+    "attn_output_norm": "norm_attn_norm.norm_2",
+    "ffn_gate_inp": "ffn.router.layer",
+    **{f"ffn_{part}_exps": f"ffn.experts.{{}}.{part}_proj" for part in ("gate", "up", "down")},
+}
 
 MIXTURES = {
     "llama4": Architecture("llama4_text", "Llama4ForCausalLM", _FORWARD, config=SILU),
@@ -55,19 +73,16 @@ MIXTURES = {
     ),
     "bailingmoe2": Architecture("bailing_moe", "BailingMoeV2ForCausalLM", _BAILING, config=SILU),
     "minicpm3": Architecture("minicpm3", "MiniCPM3ForCausalLM", LATENT, config=SILU),
+    "hy_v3": Architecture("hy_v3", "HYV3ForCausalLM", _HUNYUAN, config=SILU),
+    "dbrx": Architecture("dbrx", "DbrxForCausalLM", _DBRX, config=SILU, shared=False, layers="transformer.blocks."),
 }
 """By ``general.architecture``."""
-
-
-def _having(file: GGUF, config: dict[str, Any], tensor: str) -> list[bool]:
-    """Which layers have a tensor."""
-    return [f"blk.{i}.{tensor}" in file.tensors for i in range(config["num_hidden_layers"])]
 
 
 def _llama4(file: GGUF, config: dict[str, Any]) -> None:
     """Which layers turn heads and normalise them is told by what models there are: all of those without chunks do the
     former, and of the others three of four; the one of 128 experts does not do the latter."""
-    config["moe_layers"] = [i for i, mixed in enumerate(_having(file, config, "ffn_gate_inp.weight")) if mixed]
+    config["moe_layers"] = [i for i, mixed in enumerate(having(file, config, "ffn_gate_inp.weight")) if mixed]
     config["use_qk_norm"] = config.get("num_local_experts") != 128
     if config.pop("sliding_window", None) == 0:
         config["no_rope_layers"] = [1] * config["num_hidden_layers"]
@@ -76,7 +91,7 @@ def _llama4(file: GGUF, config: dict[str, Any]) -> None:
 
 def _minimax(file: GGUF, config: dict[str, Any]) -> None:
     """Residuals have one factor, and what is added to them none."""
-    full = _having(file, config, "attn_q.weight")
+    full = having(file, config, "attn_q.weight")
     config["layer_types"] = ["full_attention" if one else "linear_attention" for one in full]
     alpha = file.get("minimax-01.residual_scale", float) or 1.0
     config |= {f"{kind}_alpha_factor": float(f"{alpha:.7g}") for kind in ("full_attn", "linear_attn", "mlp")}
@@ -99,7 +114,7 @@ def _mimo2(file: GGUF, config: dict[str, Any]) -> None:
     config |= {
         "num_key_value_heads": found.pop() // 2, "v_head_dim": file.get("mimo2.attention.value_length", int),
         "layer_types": ["sliding_attention" if near else "full_attention" for near in local[:layers]],
-        "mlp_layer_types": ["sparse" if one else "dense" for one in _having(file, config, "ffn_gate_inp.weight")],
+        "mlp_layer_types": mixed(file, config),
         "attention_value_scale": file.get("mimo2.attention.value_scale", float, 1.0),
     }  # fmt: skip
     share = config.pop("partial_rotary_factor", 1.0)
@@ -128,6 +143,17 @@ def _minicpm3(file: GGUF, config: dict[str, Any]) -> None:
     config.pop("num_key_value_heads")
 
 
+def _hy_v3(file: GGUF, config: dict[str, Any]) -> None:
+    """Layers that guess further tokens stand behind the others."""
+    config["num_hidden_layers"] -= file.get("hy_v3.nextn_predict_layers", int, 0)
+    config["router_scaling_factor"] = config.pop("routed_scaling_factor", 1.0)
+    config["mlp_layer_types"] = mixed(file, config)
+
+
+def _dbrx(file: GGUF, config: dict[str, Any]) -> None:
+    config["clip_qkv"] = file.get("dbrx.attention.clamp_kqv", float) or None
+
+
 def outputs_apart(tensors: dict[str, WeightTensor], layers: int) -> dict[str, WeightTensor]:
     """MiniMax's layers of lightning attention call their last matrix otherwise than those of attention, which files do
     not."""
@@ -140,7 +166,7 @@ def outputs_apart(tensors: dict[str, WeightTensor], layers: int) -> dict[str, We
 
 OWN_MIXTURES = {
     "llama4_text": _llama4, "minimax": _minimax, "mimo_v2_flash": _mimo2, "bailing_moe": _bailing,
-    "minicpm3": _minicpm3,
+    "minicpm3": _minicpm3, "hy_v3": _hy_v3, "dbrx": _dbrx,
 }  # fmt: skip
 """What metadata says beyond what all have, by ``model_type``."""
 

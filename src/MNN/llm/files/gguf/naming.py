@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from MNN.llm.files.gguf.reader import GGUF
 
 LLAMA = {
     "token_embd": "model.embed_tokens",
@@ -47,6 +50,21 @@ SQUARED = {"hidden_act": "relu2"}
 GELU = {"hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh"}
 
 
+def having(file: GGUF, config: dict[str, Any], tensor: str) -> list[bool]:
+    """Which layers have a tensor."""
+    return [f"blk.{i}.{tensor}" in file.tensors for i in range(config["num_hidden_layers"])]
+
+
+def mixed(file: GGUF, config: dict[str, Any]) -> list[str]:
+    """Which layers have experts, in the words of configurations."""
+    return ["sparse" if one else "dense" for one in having(file, config, "ffn_gate_inp.weight")]
+
+
+def rounded(number: float) -> float:
+    """A number of single precision as somebody wrote it."""
+    return float(f"{number:.7g}")
+
+
 def apart(name: str) -> dict[str, tuple[str, ...]]:
     """Queries, keys and values, which lie side by side in the file and group by group in the checkpoint."""
     return {"attn_qkv": tuple(f"{name}.{part}" for part in "qkv")}
@@ -77,4 +95,7 @@ class Architecture:
         return self.names.get(name) or (LLAMA.get(name) if self.shared else None)
 
 
-__all__ = ["EXPERTS", "GELU", "LLAMA", "MIXTRAL", "SHARED", "SILU", "SQUARED", "Architecture", "apart"]
+__all__ = [
+    "EXPERTS", "GELU", "LLAMA", "MIXTRAL", "SHARED", "SILU", "SQUARED", "Architecture", "apart", "having", "mixed",
+    "rounded",
+]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import FormatError
-from MNN.llm.files.gguf.naming import EXPERTS, SILU, Architecture
+from MNN.llm.files.gguf.naming import EXPERTS, SILU, Architecture, having, rounded
 from MNN.llm.files.gguf.reader import GGUF
 
 WITHOUT_ATTENTION = ("mamba", "mamba2")
@@ -146,11 +146,6 @@ def _sizes(file: GGUF) -> tuple[str, dict[str, int]]:
     return str(name), told
 
 
-def _having(file: GGUF, config: dict[str, Any], tensor: str) -> list[bool]:
-    """Which layers have a tensor."""
-    return [f"blk.{i}.{tensor}" in file.tensors for i in range(config["num_hidden_layers"])]
-
-
 def _mamba(file: GGUF, config: dict[str, Any]) -> None:
     name, sizes = _sizes(file)
     groups = sizes.pop("group_count")
@@ -165,7 +160,7 @@ def _mamba(file: GGUF, config: dict[str, Any]) -> None:
 
 def _jamba(file: GGUF, config: dict[str, Any]) -> None:
     _, sizes = _sizes(file)
-    attention = _having(file, config, "attn_q.weight")
+    attention = having(file, config, "attn_q.weight")
     config |= {
         "layers_block_type": ["attention" if full else "mamba" for full in attention],
         "mamba_d_state": sizes["state_size"], "mamba_d_conv": sizes["conv_kernel"],
@@ -187,7 +182,7 @@ def scales(file: GGUF, config: dict[str, Any]) -> None:
     names |= {"attention.scale": "attention_multiplier", "logit_scale": "logits_scaling"}
     for key, ours in names.items():
         value = file.get(f"{file.get('general.architecture', str)}.{key}", float)
-        config[ours] = float(f"{value:.7g}") if value else 1.0
+        config[ours] = rounded(value) if value else 1.0
 
 
 def _granite(file: GGUF, config: dict[str, Any]) -> None:
@@ -196,7 +191,7 @@ def _granite(file: GGUF, config: dict[str, Any]) -> None:
     name = file.get("general.architecture", str)
     if not file.get(f"{name}.attention.scale", float):
         config["attention_multiplier"] = config["head_dim"] ** -0.5
-    attention = _having(file, config, "attn_q.weight")
+    attention = having(file, config, "attn_q.weight")
     config["layer_types"] = ["attention" if full else "mamba" for full in attention]
     if not all(attention):
         config |= _second_sizes(_sizes(file)[1])
@@ -213,7 +208,7 @@ def _nemotron_h(file: GGUF, config: dict[str, Any]) -> None:
     kinds = {"attn_q.weight": "full_attention", "ssm_in.weight": "mamba", "ffn_gate_inp.weight": "moe"}
     found = ["mlp"] * config["num_hidden_layers"]
     for tensor, kind in kinds.items():
-        found = [kind if here else old for old, here in zip(found, _having(file, config, tensor), strict=True)]
+        found = [kind if here else old for old, here in zip(found, having(file, config, tensor), strict=True)]
     config |= {"layers_block_type": found, "mlp_hidden_act": "relu2"}
     config["layer_norm_epsilon"] = config.get("rms_norm_eps", 1e-5)
     if "mamba" in found:
@@ -226,7 +221,7 @@ def _qwen_next(file: GGUF, config: dict[str, Any]) -> None:
     """Where heads of values take those of keys in turns, and not side by side, this is noted."""
     name, sizes = _sizes(file)
     config["num_hidden_layers"] -= file.get(f"{name}.nextn_predict_layers", int, 0)
-    attention = _having(file, config, "attn_q.weight")
+    attention = having(file, config, "attn_q.weight")
     heads = sizes["time_step_rank"]
     config |= {
         "layer_types": ["full_attention" if full else "linear_attention" for full in attention],

@@ -16,20 +16,28 @@ from MNN.llm.files.tensors import WeightTensor
 
 _NAME = re.compile(r"(?:blk\.(?P<block>\d{1,6})\.)?(?P<module>(?:shortconv\.)?[a-z0-9_]+)\.(?P<kind>weight|bias|scale)")
 _PARAMETER = re.compile(r"blk\.(?P<block>\d{1,6})\.(?P<module>ssm_[ad])")
-_NORM = re.compile(r"blk\.(?P<block>\d{1,6})\.(?P<module>ffn_norm)(?P<kind>)")  # as Falcon-H1's files have it
+_BARELY = re.compile(r"blk\.(?P<block>\d{1,6})\.(?P<module>ffn_norm|exp_probs_b)(?P<kind>)")
+"""As files of Falcon-H1 and Hunyuan 3 have it."""
 _NOT_WEIGHTS = {"rope_freqs", "rope_factors_long", "rope_factors_short", "attn_rot_embd"}
 """Tensors that the config has taken up."""
 
 _LAYER, _GUESSING = (
     re.compile(r"blk\.(\d{1,6})\."),
-    ("glm4_moe", "exaone_moe", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "mimo_v2_flash", "bailing_moe"),
-)
+    ("glm4_moe", "exaone_moe", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "mimo_v2_flash", "bailing_moe",
+     "hy_v3", "cohere2_moe", "bailing_hybrid"),
+)  # fmt: skip
 """Families whose last layers guess tokens beyond the next one; they are not read."""
-_PARAMETERS = ("e_score_correction", "feed_forward.expert", "gate.expert", "mixer.dt", "mamba.dt", "linear_attn.dt")
+_PARAMETERS = (
+    "e_score_correction", "feed_forward.expert", "gate.expert", "mlp.expert", "mixer.dt", "mamba.dt", "linear_attn.dt",
+    "self_attn.dt", "attention.dt",
+)  # fmt: skip
 """What is no module in Hugging Face's checkpoints, but a parameter whose name ends in ``_bias``."""
-_BARE = ("attention_sink_bias", "layer_scalar", "altup.correct_output_scale", "router.scale", "router.per_expert_scale")
+_BARE = (
+    "attention_sink_bias", "self_attn.sinks", "layer_scalar", "altup.correct_output_scale", "router.scale",
+    "router.per_expert_scale",
+)  # fmt: skip
 """Parameters behind whose names nothing stands."""
-_HEADS = ("num_heads", "mamba_n_heads", "linear_num_value_heads", "mamba_num_heads")
+_HEADS = ("num_heads", "mamba_n_heads", "linear_num_value_heads", "mamba_num_heads", "linear_num_heads")
 """Configurations of models whose rates are of heads."""
 
 
@@ -39,7 +47,7 @@ def renamed(file: GGUF) -> dict[str, WeightTensor]:
     config = config_of(file)
     tensors: dict[str, WeightTensor] = {}
     for name, tensor in file.tensors.items():
-        match = _NAME.fullmatch(name) or _PARAMETER.fullmatch(name) or _NORM.fullmatch(name)
+        match = _NAME.fullmatch(name) or _PARAMETER.fullmatch(name) or _BARELY.fullmatch(name)
         if match and match["module"] in _NOT_WEIGHTS:
             continue
         behind = _LAYER.match(name)
@@ -59,7 +67,8 @@ def renamed(file: GGUF) -> dict[str, WeightTensor]:
                 continue
             done = _as_trained(part, match["module"], kind or "weight", architecture, config, where)
             joint = "_" if module.endswith(_PARAMETERS) else "."
-            suffix = "" if module.endswith(_BARE) else f"{joint}{kind or 'weight'}"
+            usual = "bias" if joint == "_" else "weight"
+            suffix = "" if module.endswith(_BARE) else f"{joint}{kind or usual}"
             tensors[f"{prefix}{module}{suffix}"] = done
     return completed(tensors, file, config)
 
@@ -110,10 +119,13 @@ def _parts(
 
 
 def _parameter(tensor: WeightTensor, name: str, config: dict[str, Any]) -> WeightTensor:
-    """Rates of states, of which files have minus the exponential; what is skipped stays. Heads have one each."""
+    """Rates of states, of which files have minus the exponential, and those of Ling 3.0 the exponential; what is
+    skipped stays. Heads have one each."""
     if any(key in config for key in _HEADS):
         tensor = tensor.take(slice(None), (tensor.size,))
-    return LogarithmTensor(tensor) if name == "ssm_a" else tensor
+    if name != "ssm_a":
+        return tensor
+    return LogarithmTensor(tensor, 1.0 if config["model_type"] == "bailing_hybrid" else -1.0)
 
 
 def _as_trained(
@@ -127,6 +139,9 @@ def _as_trained(
             raise FormatError(f"{where}: {rows} rows are not those of {heads} heads")
         order = np.arange(rows).reshape(heads, rows // heads // 2, 2).swapaxes(1, 2).reshape(-1)
         return tensor.take(order, tensor.shape)
+    if name.startswith("ssm_conv1d_"):  # one row of taps a column
+        taps = tensor.shape[-1]
+        return tensor.take(slice(None), (tensor.size // max(taps, 1), taps))
     if architecture.norm_shift and name.endswith("norm") and name != "ssm_norm" and kind == "weight":
         return tensor.plus(architecture.norm_shift)
     return tensor

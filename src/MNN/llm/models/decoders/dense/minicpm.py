@@ -85,11 +85,14 @@ def _turned(config: Config, net: Layers, size: int) -> list[Angles | None]:
 def granite_mixture(config: Config, net: Layers, y: Value, at: str) -> Value:
     """Experts of the layer ``at``, and what all tokens share, where there is such."""
     moe, shared = f"{at}.block_sparse_moe", f"{at}.shared_mlp"
-    router, names = f"{moe}.router.layer", Experts(f"{moe}.output_linear.weight", both=f"{moe}.input_linear.weight")
-    if f"{moe}.experts.down_proj" in net.weights:
-        router, names = f"{moe}.router", Experts(f"{moe}.experts.down_proj", both=f"{moe}.experts.gate_up_proj")
-    elif names.down not in net.weights:  # GGUF
-        names = usual(f"{moe}.experts", NUMBERED)
+    each = f"{moe}.experts.{{}}"
+    places = (
+        (f"{moe}.router.layer", Experts(f"{moe}.output_linear.weight", both=f"{moe}.input_linear.weight")),
+        (f"{moe}.router.layer", usual(f"{moe}.experts", NUMBERED)),  # GGUF
+        (f"{moe}.router", Experts(f"{moe}.experts.down_proj", both=f"{moe}.experts.gate_up_proj")),
+        (f"{moe}.router", Experts(f"{each}.down_proj.weight", both=f"{each}.gate_up_proj.weight")),  # GGUF
+    )
+    router, names = next((one for one in places if one[1].down.format(0) in net.weights), places[0])
     routing = Routing.of(config, normal=True)
     routed = mixture(net, y, router, routing, names, config.activation)
     if f"{shared}.output_linear.weight" not in net.weights:

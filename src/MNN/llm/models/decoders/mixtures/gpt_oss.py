@@ -30,9 +30,7 @@ def gpt_oss(config: Config, net: Layers) -> Graph:
     for i in range(config.layers):
         at = f"model.layers.{i}"
         y = net.rms_norm(x, f"{at}.input_layernorm", config.epsilon)
-        name = f"{at}.self_attn.sinks"
-        name = name if name in net.weights else f"{name}.weight"  # as GGUF has it
-        own = with_sinks(net, replace(heads, window=windows[i]), name)
+        own = with_sinks(net, replace(heads, window=windows[i]), f"{at}.self_attn.sinks")
         x = net.add(x, attend(net, y, f"{at}.self_attn", own, i, angles))
         y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
         x = net.add(x, _experts(config, net, y, f"{at}.mlp", routing))
