@@ -28,7 +28,7 @@ QUANTIZED = [
     for contraction_algorithm in WAYS
     if contraction_algorithm[0] != "GRU" or contraction_algorithm[1]
 ]
-T, B, H, REVERSE = 4, 3, 21, (False, True)
+T, B, H, REVERSE = 4, 9, 21, (False, True)
 
 
 def pack(r: np.ndarray, gates: int, first: int, count: int, spec: RecurrenceSpec, target: Target) -> np.ndarray:
@@ -38,7 +38,9 @@ def pack(r: np.ndarray, gates: int, first: int, count: int, spec: RecurrenceSpec
     d = r.shape[0]
     whole = np.zeros((d, count, tiles * width, H), np.float32)
     whole[:, :, :H] = r.reshape(d, gates, H, H)[:, first : first + count]
-    return np.ascontiguousarray(whole.reshape(d, count, tiles, spec.vectors, lanes, H).transpose(0, 2, 5, 3, 1, 4))
+    columns = whole.reshape(d, count, tiles, spec.vectors, lanes, H).transpose(0, 2, 3, 1, 4, 5)
+    parts = columns.reshape(d, tiles, -1, spec.columns, lanes, H)
+    return np.ascontiguousarray(parts.transpose(0, 1, 2, 5, 3, 4))
 
 
 def run(
@@ -55,7 +57,7 @@ def run(
 
     step = Cell(kind, *_USUAL, parameters, False, after).step(DType.F32)
     arrays = [some(T, B, d, gates * H), some(d, gates * H, H), *(some(d, B, H) for _ in range(n))]
-    arrays += [some(d, H) for _ in range(parameters)] + [np.array([4, 1, 3], np.int64)]
+    arrays += [some(d, H) for _ in range(parameters)] + [rng.integers(1, T + 1, B)]
     if quantized:
         arrays[1] = rng.integers(-128, 128, arrays[1].shape).astype(np.int8)
         arrays.append(rng.uniform(0.002, 0.006, (d, gates * H)).astype(np.float32))
@@ -65,7 +67,7 @@ def run(
     )  # fmt: skip
     want = evaluate(prim, arrays, [(DType.F32, (T, d, B, H)), *[(DType.F32, (d, B, H))] * n])
     spec = RecurrenceSpec(
-        DType.F32, weights, gates, step.body, step.first, parameters, True, 2, 2, parts > 1, quantized
+        DType.F32, weights, gates, step.body, step.first, parameters, True, 2, 2, 2, parts > 1, quantized, 8
     )
     tiles = -(-H // spec.width(target))
     parts = min(parts, tiles)
@@ -75,7 +77,9 @@ def run(
     found = [np.full(w.shape, np.nan, np.float32) for w in want]
     memory = {"given": arrays[0], "work": work, "y": found[0], "lengths": arrays[2 + n + parameters]}
     if quantized:
-        memory["r"] = pack_recurrent(arrays[1], arrays[-1], gates, spec.vectors, spec.lanes(target), weights)
+        memory["r"] = pack_recurrent(
+            arrays[1], arrays[-1], gates, (spec.vectors, spec.columns, spec.lanes(target)), weights
+        )
     else:
         memory["r"] = pack(arrays[1], gates, 0, spec.direct, spec, target)
     slots = {"steps": T, "batch": B, "hidden": H, "backward": 2, "pitch": pitch, "r_d": memory["r"][0].size}
@@ -96,7 +100,7 @@ def run(
         memory["sync"], blocks = np.zeros((d, words(parts)), np.int64), d * parts
         slots |= {"parts": parts, "share": share}
     else:
-        slots["span"] = 2
+        slots["span"] = 5
     slots |= {name: a.ctypes.data for name, a in memory.items()}
     calls(spec, target, slots, blocks, list(memory.values()), **more)  # type: ignore[operator]
     for got, expected in zip(found, want, strict=True):

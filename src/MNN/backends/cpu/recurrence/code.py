@@ -6,15 +6,18 @@ from collections.abc import Callable, Sequence
 
 from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.lang.element import Tail, compute_type, load, make_tail, narrow, storage_type, store
-from MNN.backends.cpu.lang.module import I32, I64, Kernel, Loop, Value
+from MNN.backends.cpu.lang.module import I8, I32, I64, Kernel, Loop, Value
 from MNN.backends.cpu.math.scalar_code import emit_body
+from MNN.backends.cpu.products import register_steps
 from MNN.backends.cpu.products.dot import dot, load_group
+from MNN.backends.cpu.products.register_steps import fills_registers
 from MNN.backends.cpu.recurrence.phases import in_phases, words
 from MNN.backends.cpu.recurrence.spec import RecurrenceSpec, group_size, parts_of
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 
+_LINE = 64
 _SMALL = 16
 """Sums of a tile up to which four steps are written out, not two."""
 
@@ -34,7 +37,7 @@ class Recurrent:
         self.b = self.k.b
         self.lanes, self.width = spec.lanes(target), spec.width(target)
         self.one = compute_type(spec.dtype, 1)
-        self.vector = self.one.vec(self.lanes)
+        self.vector = self.total = self.one.vec(self.lanes)
         self.pairs = spec.weights is DType.BF16
         self.source, self.held = storage_type(spec.weights), storage_type(spec.held)
         self.plane: Value
@@ -163,20 +166,33 @@ class Recurrent:
             tile = b.select(transposed, first + past - 1 - each.index, each.index)
             column = tile * self.width
             weights = b.gep(matrix, self.source, tile * panel)
-            with b.loop(self.row0, self.row1, spec.rows) as row:
-                rows = []
-                for r in range(spec.rows):
-                    at = b.intrinsic("smin", row.index + r, self.row1 - 1) if r else row.index
-                    rows.append(self.row(phase, at))
-                for i, total in enumerate(self.sums(rows, weights, gates, depth)):
-                    b.store(total, b.gep(k.scratch, self.vector, i))
-                count = b.intrinsic("smin", self.row1 - row.index, b.const(I64, spec.rows))
-                vectors = b.udiv(k.slot("hidden") - column + self.lanes - 1, self.lanes)
-                vectors = b.intrinsic("smin", vectors, b.const(I64, spec.vectors))
-                with b.loop(0, count) as r_, b.loop(0, vectors) as v:
-                    tiles = b.gep(k.scratch, self.vector, (r_.index * spec.vectors + v.index) * gates)
-                    found = [b.load(self.vector, b.gep(tiles, self.vector, g)) for g in range(gates)]
-                    self._finish(phase, row.index + r_.index, column + v.index * self.lanes, found)
+            vectors = b.udiv(k.slot("hidden") - column + self.lanes - 1, self.lanes)
+            vectors = b.intrinsic("smin", vectors, b.const(I64, spec.vectors))
+            with b.loop(self.row0, self.row1, spec.most_rows) as some:
+                end = b.intrinsic("smin", some.index + spec.most_rows, self.row1)
+                self._ask(phase, some.index, end, column, gates)
+                self._multiply(phase, b.gep(weights, self.source, self.head()), some.index, end, gates, depth)
+                with b.loop(some.index, end) as row, b.loop(0, vectors) as v:
+                    place = ((row.index - some.index) * spec.vectors + v.index) * gates
+                    found = []
+                    for g in range(gates):
+                        total = b.load(self.total, b.gep(k.scratch, self.total, place + g))
+                        found.append(self.meant(row.index, weights, v.index * gates + g, gates, total))
+                    self._finish(phase, row.index, column + v.index * self.lanes, found)
+
+    def _ask(self, phase: int, row0: Value, row1: Value, column: Value, gates: int) -> None:
+        """Asks for what is added to a tile's products: it comes from far away, in pieces no processor foresees."""
+        k, b, first = self.k, self.b, self.spec.direct if phase else 0
+        width = self.width * self.one.size
+        with b.loop(row0, row1) as row, b.loop(first, first + gates) as gate:
+            place = b.gep(k.pointer("given"), self.one, self._given(row.index) + k.slot("hidden") * gate.index + column)
+            for at in [*range(0, width - 1, _LINE), width - 1]:
+                b.prefetch(b.gep(place, I8, at))
+
+    def _given(self, row: Value) -> Value:
+        """Where the given numbers of a sequence in the current step begin."""
+        k = self.k
+        return self.at * k.slot("given_t") + row * k.slot("given_b") + self.d * k.slot("given_d")
 
     def head(self) -> int:
         """Elements of the weights' type in front of a tile's numbers."""
@@ -189,36 +205,80 @@ class Recurrent:
         """Where what is multiplied for a sequence begins."""
         return self._plane(self.spec.states + 2, row) if phase else self.factor(self.now, row)
 
-    def sums(self, rows: Sequence[Value], weights: Value, gates: int, depth: Value) -> list[Value]:
-        """The products of the rows with one tile of weights, row by row, vector by vector, gate by gate."""
-        b, vectors = self.b, self.spec.vectors * gates
-        size = len(rows) * vectors
-        parts = parts_of(size)
-        run = self.target.lane_operand and not self.pairs and self.lanes > 1
-        unroll = self.lanes if run else max(parts, 4 if size <= _SMALL else 2)
-        carry = [*[b.const(self.vector, 0)] * (size * parts), weights]
-        whole = b.and_(depth, -unroll)
-        with b.loop(0, whole, unroll, carry=carry) as main:
-            self._products(main, rows, vectors, unroll, parts, run)
-        with b.loop(whole, depth, carry=main.results) as rest:
-            self._products(rest, rows, vectors, 1, parts, False)
-        sums = rest.results[:-1]
-        while len(sums) > size:
-            half = len(sums) // 2
-            sums = [b.add(x, y) for x, y in zip(sums[:half], sums[half:], strict=True)]
-        return sums
+    def meant(self, row: Value, weights: Value, place: Value, gates: int, total: Value) -> Value:
+        """The product of a sequence with a vector of a tile, of which ``total`` is the sum."""
+        del row, weights, place, gates
+        return total
 
-    def _products(self, loop: Loop, rows: Sequence[Value], vectors: int, count: int, parts: int, run: bool) -> None:
-        b = self.b
+    def _multiply(self, phase: int, numbers: Value, row0: Value, row1: Value, gates: int, depth: Value) -> None:
+        """The products of some sequences with one tile of weights, in scratch: ``[row, vector, gate]``.
+
+        A block of weights that several register tiles multiply stays in the first-level cache.
+        """
+        k, b, spec = self.k, self.b, self.spec
+        columns, width = spec.columns, spec.vectors * gates
+        step = columns * self.lanes * group_size(spec.weights)
+        deep = b.select(b.icmp("sgt", row1 - row0, spec.rows), b.const(I64, spec.deep), depth)
+        with b.loop(0, width // columns) as part, b.loop(0, depth, deep) as block:
+            k0, k1 = block.index, b.intrinsic("smin", block.index + deep, depth)
+            panel = b.gep(numbers, self.source, (part.index * depth + k0) * step)
+            with b.loop(row0, row1, spec.rows) as row:
+                rows, places = [], []
+                for r in range(spec.rows):
+                    at = b.intrinsic("smin", row.index + r, row1 - 1) if r else row.index
+                    rows.append(self.row(phase, at))
+                    place = (row.index - row0 + r) * width + part.index * columns
+                    places += [b.gep(k.scratch, self.total, place + j) for j in range(columns)]
+
+                def later(places: list[Value] = places) -> list[Value]:
+                    return [b.load(self.total, p) for p in places]
+
+                def begin(count: int = len(places)) -> list[Value]:
+                    return [b.const(self.total, 0)] * count
+
+                sums = b.if_else(b.icmp("eq", k0, 0), begin, later)
+                for place, total in zip(places, self._sums(rows, panel, sums, k0, k1), strict=True):
+                    b.store(total, place)
+
+    def _sums(self, rows: Sequence[Value], panel: Value, sums: Sequence[Value], k0: Value, k1: Value) -> list[Value]:
+        """``sums`` of a register tile (row by row) and the products ``k0`` up to ``k1`` of its rows with a panel."""
+        b, size = self.b, len(sums)
+        parts = parts_of(size)
+        run = self.lane_operands()
+        unroll = self.lanes if run else max(parts, 4 if size <= _SMALL else 2)
+        carry = [*sums, *[b.const(self.total, 0)] * (size * (parts - 1)), panel]
+        whole = k0 + b.and_(k1 - k0, -unroll)
+        with b.loop(k0, whole, unroll, carry=carry) as main:
+            self.products(main, rows, unroll, parts, run)
+        with b.loop(whole, k1, carry=main.results) as rest:
+            self.products(rest, rows, 1, parts, False)
+        found = rest.results[:-1]
+        while len(found) > size:
+            half = len(found) // 2
+            found = [b.add(x, y) for x, y in zip(found[:half], found[half:], strict=True)]
+        return found
+
+    def lane_operands(self) -> bool:
+        """Whether a multiply-add takes one lane of a vector of the state."""
+        return self.target.lane_operand and not self.pairs and self.lanes > 1
+
+    def products(self, loop: Loop, rows: Sequence[Value], count: int, parts: int, run: bool) -> None:
+        """``count`` steps of a register tile's sums."""
+        b, columns = self.b, self.spec.columns
         sums, panel = list(loop.carried[:-1]), loop.carried[-1]
         step = I32 if self.pairs else self.one
         right_type = step.vec(self.lanes)
         places = [b.gep(r, step, loop.index) for r in rows]
         runs = [b.load(self.vector, p) for p in places] if run else []
+        full = fills_registers(self.target, len(rows), columns, [self.spec.dtype, self.spec.weights])
         for u in range(count):
+            if full:
+                lefts = [b.gep(place, step, u) for place in places]
+                sums = register_steps.step(b, sums, lefts, b.gep(panel, right_type, u * columns))
+                continue
             right = [
-                b.load(right_type, b.gep(panel, right_type, u * vectors + j), align=self.source.size)
-                for j in range(vectors)
+                b.load(right_type, b.gep(panel, right_type, u * columns + j), align=self.source.size)
+                for j in range(columns)
             ]
             for r, place in enumerate(places):
                 if runs:
@@ -227,17 +287,17 @@ class Recurrent:
                     left = load_group(b, b.gep(place, step, u), self.lanes)
                 else:
                     left = b.splat(b.load(self.one, b.gep(place, step, u)), self.lanes)
-                for j in range(vectors):
-                    i = (u % parts * len(rows) + r) * vectors + j
+                for j in range(columns):
+                    i = (u % parts * len(rows) + r) * columns + j
                     sums[i] = dot(b, sums[i], left, right[j]) if self.pairs else b.fma(left, right[j], sums[i])
-        loop.next(*sums, b.gep(panel, right_type, count * vectors))
+        loop.next(*sums, b.gep(panel, right_type, count * columns))
 
     def _finish(self, phase: int, row: Value, column: Value, sums: list[Value]) -> None:
         """What follows from the products of one vector of units of one sequence."""
         k, b, spec = self.k, self.b, self.spec
         left = k.slot("hidden") - column
         whole = b.icmp("sge", left, self.lanes)
-        given = self.at * k.slot("given_t") + row * k.slot("given_b") + self.d * k.slot("given_d") + column
+        given = self._given(row) + column
         places = [
             b.gep(k.pointer("given"), self.one, given + k.slot("hidden") * g) for g in range(spec.gates)
         ] + [

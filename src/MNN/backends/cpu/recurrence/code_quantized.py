@@ -19,7 +19,7 @@ from MNN.backends.cpu.math import rounding
 from MNN.backends.cpu.products import dot8
 from MNN.backends.cpu.products.dot import load_group
 from MNN.backends.cpu.recurrence.code import Recurrent
-from MNN.backends.cpu.recurrence.spec import QUANTIZED_HEAD, RecurrenceSpec, parts_of
+from MNN.backends.cpu.recurrence.spec import QUANTIZED_HEAD, RecurrenceSpec
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
@@ -35,6 +35,11 @@ def emit_quantized(spec: RecurrenceSpec, target: Target) -> str:
 class _Quantized(Recurrent):
     """Other products in the same steps."""
 
+    def __init__(self, spec: RecurrenceSpec, target: Target) -> None:
+        super().__init__(spec, target)
+        if spec.weights is DType.I8:
+            self.total = I32.vec(self.lanes)
+
     def head(self) -> int:
         return 2 * self.width * self.spec.gates * 4 // self.spec.weights.size
 
@@ -47,7 +52,7 @@ class _Quantized(Recurrent):
         b, spec = self.b, self.spec
         bytes_ = self.k.slot("hidden") * (1 if spec.weights is DType.I8 else 4)
         pitch = b.and_(bytes_ + 63, -64) + QUANTIZED_HEAD
-        start = (row - self.row0) * pitch + spec.rows * spec.vectors * spec.gates * self.target.vector_bytes
+        start = (row - self.row0) * pitch + spec.sums_bytes(self.target)
         return b.gep(self.k.scratch, I8, start)
 
     def prepare(self) -> None:
@@ -98,57 +103,43 @@ class _Quantized(Recurrent):
                 put(again.index, False)
             b.if_(b.icmp("sgt", hidden, whole), lambda put=put: put(whole, True))  # type: ignore[misc]
 
-    def sums(self, rows: Sequence[Value], weights: Value, gates: int, depth: Value) -> list[Value]:
-        b, spec, lanes = self.b, self.spec, self.lanes
-        vectors = spec.vectors * gates
-        size = len(rows) * vectors
-        parts = parts_of(size)
-        dot4 = spec.weights is DType.I8
-        total = I32.vec(lanes) if dot4 else F32.vec(lanes)
+    def lane_operands(self) -> bool:
+        return False
+
+    def products(self, loop: Loop, rows: Sequence[Value], count: int, parts: int, run: bool) -> None:
+        del run
+        b, lanes, columns = self.b, self.lanes, self.spec.columns
+        sums, panel = list(loop.carried[:-1]), loop.carried[-1]
+        dot4 = self.spec.weights is DType.I8
         numbers = [b.gep(row, I8, QUANTIZED_HEAD) for row in rows]
-        panel = b.gep(weights, self.source, self.head())
+        for u in range(count):
+            right = [
+                b.load(self.total, b.gep(panel, self.total, u * columns + j), align=self.spec.weights.size)
+                for j in range(columns)
+            ]
+            rights = [dot8.prepare_b(b, self.target, y) for y in right] if dot4 else []
+            for r, row in enumerate(numbers):
+                place = b.gep(row, I32, loop.index + u)
+                lefts = dot8.prepare_a(b, self.target, DType.U8, load_group(b, place, lanes)) if dot4 else []
+                left = None if dot4 else b.splat(b.load(F32, place), lanes)
+                for j in range(columns):
+                    i = (u % parts * len(rows) + r) * columns + j
+                    if left is None:
+                        sums[i] = dot8.dot(b, self.target, DType.U8, sums[i], lefts, rights[j])
+                    else:
+                        sums[i] = b.fma(left, right[j], sums[i])
+        loop.next(*sums, b.gep(panel, self.total, count * columns))
 
-        def products(loop: Loop, count: int) -> None:
-            found, at = list(loop.carried[:-1]), loop.carried[-1]
-            for u in range(count):
-                right = [
-                    b.load(total, b.gep(at, total, u * vectors + j), align=spec.weights.size) for j in range(vectors)
-                ]
-                rights = [dot8.prepare_b(b, self.target, y) for y in right] if dot4 else []
-                for i, row in enumerate(numbers):
-                    place = b.gep(row, I32, loop.index + u)
-                    lefts = dot8.prepare_a(b, self.target, DType.U8, load_group(b, place, lanes)) if dot4 else []
-                    left = None if dot4 else b.splat(b.load(F32, place), lanes)
-                    for j in range(vectors):
-                        n = (u % parts * len(rows) + i) * vectors + j
-                        if left is None:
-                            found[n] = dot8.dot(b, self.target, DType.U8, found[n], lefts, rights[j])
-                        else:
-                            found[n] = b.fma(left, right[j], found[n])
-            loop.next(*found, b.gep(at, total, count * vectors))
-
-        whole = b.and_(depth, -4)
-        with b.loop(0, whole, 4, carry=[*[b.const(total, 0)] * (size * parts), panel]) as main:
-            products(main, 4)
-        with b.loop(whole, depth, carry=main.results) as rest:
-            products(rest, 1)
-        found = rest.results[:-1]
-        while len(found) > size:
-            half = len(found) // 2
-            found = [b.add(x, y) for x, y in zip(found[:half], found[half:], strict=True)]
-        moved = dot8.moved(self.target, DType.U8) if dot4 else 0
-        out = []
-        for i, row in enumerate(rows):
-            scale = b.splat(b.load(F32, row), lanes)
-            point = b.splat(b.add(b.load(I32, b.gep(row, I32, 1)), moved), lanes) if dot4 else None
-            for j in range(vectors):
-                x = found[i * vectors + j]
-                if point is not None:
-                    x = b.sub(x, b.mul(point, b.load(total, b.gep(weights, total, j), align=1)))
-                    x = b.convert("sitofp", x, F32.vec(lanes))
-                factor = b.load(F32.vec(lanes), b.gep(weights, F32.vec(lanes), vectors + j), align=1)
-                out.append(b.mul(x, b.mul(scale, factor)))
-        return out
+    def meant(self, row: Value, weights: Value, place: Value, gates: int, total: Value) -> Value:
+        b, lanes, state = self.b, self.lanes, self._place(row)
+        scale = b.splat(b.load(F32, state), lanes)
+        if self.spec.weights is DType.I8:
+            moved = dot8.moved(self.target, DType.U8)
+            point = b.splat(b.add(b.load(I32, b.gep(state, I32, 1)), moved), lanes)
+            column = b.load(self.total, b.gep(weights, self.total, place), align=1)
+            total = b.convert("sitofp", b.sub(total, b.mul(point, column)), self.vector)
+        factor = b.load(self.vector, b.gep(weights, self.vector, place + self.spec.vectors * gates), align=1)
+        return b.mul(total, b.mul(scale, factor))
 
 
 def _folded(b: Builder, x: Value, predicate: str) -> Value:

@@ -18,10 +18,11 @@ def packed_quantized(e: Emitter, r: Tensor, scales: Tensor, spec: RecurrenceSpec
     assert data is not None
     assert scale is not None
     lanes = spec.lanes(e.target)
-    key = ("recurrent quantised", id(data), id(scale), spec.gates, spec.vectors, lanes, spec.weights)
+    shape = spec.vectors, spec.columns, lanes
+    key = ("recurrent quantised", id(data), id(scale), spec.gates, shape, spec.weights)
     buffer = e.pool.get(
         key,
-        lambda: pack_recurrent(data, scale, spec.gates, spec.vectors, lanes, spec.weights).reshape(-1),
+        lambda: pack_recurrent(data, scale, spec.gates, shape, spec.weights).reshape(-1),
         (data, scale, r.keep, scales.keep),
     )
     assert buffer.const is not None
@@ -29,18 +30,25 @@ def packed_quantized(e: Emitter, r: Tensor, scales: Tensor, spec: RecurrenceSpec
 
 
 def pack_recurrent(
-    r: npt.NDArray[np.int8], scales: npt.NDArray[np.float32], gates: int, vectors: int, lanes: int, weights: DType
+    r: npt.NDArray[np.int8],
+    scales: npt.NDArray[np.float32],
+    gates: int,
+    shape: tuple[int, int, int],
+    weights: DType,
 ) -> npt.NDArray[np.generic]:
     """``r[D, G*H, H]`` with ``scales[D, G*H]`` in tiles ``[D, tiles, elements]`` of ``weights`` (I8 or F32), zeros past
-    the last unit and the last value of the state."""
+    the last unit and the last value of the state; ``shape``: vectors and columns of a tile, lanes."""
+    vectors, columns, lanes = shape
     directions, _, hidden = r.shape
     group, width = group_size(weights), vectors * lanes
     tiles, depth = -(-hidden // width), -(-hidden // group)
     wide = np.zeros((directions, gates, tiles * width, depth * group), np.int8)
     wide[:, :, :hidden, :hidden] = r.reshape(directions, gates, hidden, hidden)
-    # direction, gate, tile, vector, lane, step, group -> direction, tile, step, vector, gate, lane, group
-    body = wide.reshape(directions, gates, tiles, vectors, lanes, depth, group).transpose(0, 2, 5, 3, 1, 4, 6)
-    numbers = np.ascontiguousarray(body).reshape(directions, tiles, -1)
+    # direction, gate, tile, vector, lane, step, group -> direction, tile, vector, gate, lane, step, group
+    body = wide.reshape(directions, gates, tiles, vectors, lanes, depth, group).transpose(0, 2, 3, 1, 4, 5, 6)
+    # -> direction, tile, part, column, lane, step, group -> direction, tile, part, step, column, lane, group
+    parted = body.reshape(directions, tiles, -1, columns, lanes, depth, group).transpose(0, 1, 2, 5, 3, 4, 6)
+    numbers = np.ascontiguousarray(parted).reshape(directions, tiles, -1)
     head = np.zeros((directions, gates, tiles * width, 2), np.int32)
     head[:, :, :, 0] = wide.sum(-1, dtype=np.int32)
     head[:, :, :hidden, 1] = scales.astype(np.float32).reshape(directions, gates, hidden).view(np.int32)

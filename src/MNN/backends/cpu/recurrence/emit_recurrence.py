@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from MNN.backends.base.program import Buffer, Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
@@ -44,12 +44,13 @@ def emit_recurrence(e: Emitter, group: Group) -> bool:
         return False
     weights = _weights(e, prim, dtype)
     parts, span = _split(e, prim, room_of(batch), weights)
-    rows, vectors = choose_tile(e.target, dtype, span, hidden, gates, parts)
+    sums, last = DType.I32 if weights is DType.I8 else dtype, int(prim.first is not None)
+    rows, vectors, columns = choose_tile(e.target, sums, span, hidden, gates, parts, last)
     tiles = -(-hidden // (vectors * e.target.lanes(dtype)))
     share = -(-tiles // parts)
     parts = -(-tiles // share)
     spec = RecurrenceSpec(
-        dtype, weights, gates, prim.body, prim.first, prim.parameters, prim.limited, rows, vectors, parts > 1,
+        dtype, weights, gates, prim.body, prim.first, prim.parameters, prim.limited, rows, vectors, columns, parts > 1,
         prim.quantized,
     )  # fmt: skip
     pitch = tiles * spec.width(e.target)
@@ -136,8 +137,7 @@ def _packed(e: Emitter, r: Tensor, gates: int, first: int, count: int, spec: Rec
     directions, _, hidden = r.shape
     lanes, width, group = spec.lanes(e.target), spec.width(e.target), DOT2 if spec.weights is DType.BF16 else 1
     tiles, depth = -(-hidden // width), steps_of(spec.weights, hidden)
-    unit = spec.vectors * count * lanes  # weights (or pairs) of a tile for one step of the sum
-    size = tiles * depth * unit
+    size = tiles * depth * spec.vectors * count * lanes  # weights, or pairs of them
     data = r.const
     if data is None:
         room = e.allocate(spec.weights, (directions, size * group), (0, 1)).buffer
@@ -145,7 +145,7 @@ def _packed(e: Emitter, r: Tensor, gates: int, first: int, count: int, spec: Rec
             emit_fill(e, 0, Place(room, 0, (1,)), (directions * size * group,), spec.weights)
         _pack(e, r, room, gates, first, count, spec)
         return Ref(room, 0), size * group
-    key = ("recurrent", id(data), first, count, gates, spec.vectors, lanes, group)
+    key = ("recurrent", id(data), first, count, gates, spec.vectors, spec.columns, lanes, group)
     room, fresh = e.pool.reserve(key, directions * size * group, spec.weights, (data, r.keep))
     if fresh:
         with e.collect() as commands:
@@ -158,39 +158,39 @@ def _pack(e: Emitter, r: Tensor, room: Buffer, gates: int, first: int, count: in
     """Commands that fill ``room``; places of units and values of the state that there are not keep their zeros."""
     directions, _, hidden = r.shape
     lanes, width, pairs = spec.lanes(e.target), spec.width(e.target), spec.weights is DType.BF16
-    tiles, depth = -(-hidden // width), steps_of(spec.weights, hidden)
-    unit = spec.vectors * count * lanes
+    tiles, depth, unit = -(-hidden // width), steps_of(spec.weights, hidden), spec.columns * lanes
+    tile = depth * spec.vectors * count * lanes
     place = e.place(r)
     step_d, step_row, step_k = place.strides
     raw = {DType.F32: DType.U32, DType.F64: DType.U64}[spec.dtype]
     runs = [(0, hidden // DOT2, True), (hidden - 1, hidden % DOT2, False)] if pairs else [(0, hidden, False)]
-    for start, extents, into in _pieces(hidden, width, lanes, depth * unit, count * lanes):
-        for k0, times, both in runs:
-            shape = (directions, *(n for n, _, _ in extents), count, times)
-            if 0 in shape:
-                continue
-            step = DOT2 if pairs else 1
-            frm = (step_d, *(s * step_row for _, s, _ in extents), hidden * step_row, step * step_k)
-            to = (tiles * depth * unit, *(s for _, _, s in extents), lanes, unit)
-            begin = place.offset + (first * hidden + start) * step_row + k0 * step_k
-            operands = [(Tensor(raw, shape), Place(place.buffer, begin + i * step_k, frm)) for i in range(1 + both)]
-            target = Place(room, into + k0 // step * unit, to)
-            if pairs:
-                emit_nest(e, pair_of(raw, len(operands)), shape, operands, target, DType.U32)
-            else:
-                emit_nest(e, body_of([raw], lambda b, x: x), shape, operands, target, raw)
+    for column in range(spec.vectors * count):
+        vector, gate = divmod(column, count)
+        part, place_in = divmod(column, spec.columns)
+        for first_tile, some, units in _pieces(hidden, width, vector * lanes, lanes):
+            for k0, times, both in runs:
+                shape = (directions, some, units, times)
+                if 0 in shape:
+                    continue
+                step = DOT2 if pairs else 1
+                frm = (step_d, width * step_row, step_row, step * step_k)
+                to = (tiles * tile, tile, 1, unit)
+                row = (first + gate) * hidden + first_tile * width + vector * lanes
+                begin = place.offset + row * step_row + k0 * step_k
+                operands = [(Tensor(raw, shape), Place(place.buffer, begin + i * step_k, frm)) for i in range(1 + both)]
+                into = first_tile * tile + (part * depth + k0 // step) * unit + place_in * lanes
+                target = Place(room, into, to)
+                if pairs:
+                    emit_nest(e, pair_of(raw, len(operands)), shape, operands, target, DType.U32)
+                else:
+                    emit_nest(e, body_of([raw], lambda b, x: x), shape, operands, target, raw)
 
 
-def _pieces(
-    hidden: int, width: int, lanes: int, tile: int, vector: int
-) -> Iterator[tuple[int, list[tuple[int, int, int]], int]]:
-    """The units in whole tiles, in whole vectors of the last one, and those left: where they begin among the units;
-    extents with steps there and in the packed weights (``tile`` and ``vector`` apart); where they begin in these."""
-    whole, rest = divmod(hidden, width)
-    full, cut = divmod(rest, lanes)
-    yield 0, [(whole, width, tile), (width // lanes, lanes, vector), (lanes, 1, 1)], 0
-    yield whole * width, [(full, lanes, vector), (lanes, 1, 1)], whole * tile
-    yield whole * width + full * lanes, [(cut, 1, 1)], whole * tile + full * vector
+def _pieces(hidden: int, width: int, start: int, lanes: int) -> list[tuple[int, int, int]]:
+    """The tiles, ``width`` units apart, that have a vector of units at ``start``: the first, how many, and how many
+    units they have there; those that have all ``lanes``, and the last one that has some."""
+    whole = max(-(-(hidden - start - lanes + 1) // width), 0)
+    return [(0, whole, lanes), (whole, 1, min(max(hidden - start - whole * width, 0), lanes - 1))]
 
 
 __all__ = ["emit_recurrence"]

@@ -15,13 +15,21 @@ from MNN.backends.cpu.codegen.generators import GeneratedSpec
 from MNN.backends.cpu.codegen.traffic import number
 from MNN.backends.cpu.products.dot import DOT2
 from MNN.backends.cpu.products.dot8 import DOT4
+from MNN.backends.cpu.products.register_steps import with_all_registers
+from MNN.backends.cpu.products.register_tiles import tiles
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 
 _MOST_VECTORS = 8
+_GROUPS = 4
+"""Register tiles of sequences for which a block of weights is read from the first-level cache."""
 _IN_FLIGHT = 8
 """Multiply-adds that a processor works on at once."""
+_WAITING = 1.25
+"""Of a register tile's own latency, that it takes where too few sums are in flight."""
+_TURN = 0.25
+"""Cycles that a step of a register tile takes beside its products."""
 _LOAD_COST = 2.0
 """Of a vector of weights, which come from the second-level cache, in cycles."""
 
@@ -35,9 +43,11 @@ class RecurrenceSpec(GeneratedSpec):
     (:mod:`MNN.backends.cpu.products.dot8`), or F32 where a target has no such products; see
     :mod:`MNN.backends.cpu.recurrence.code_quantized` for the layout.
 
-    A tile has ``rows`` sequences and ``vectors`` vectors of units. The weights ``r`` are packed as ``[tile of units, k,
-    vector, gate, lane]``, zeros past the last unit, with pairs along ``k`` in each lane for bf16, ``r_d`` elements for
-    each direction; those of the last gate are in ``q`` where there is a body ``first``. The innermost dimension of
+    A tile has ``vectors`` vectors of units, all gates of each: ``[vector, gate]``, of which ``columns`` at a time are
+    multiplied by ``rows`` sequences in registers, ``deep`` steps of the sums before the next sequences where there are
+    more than ``rows``. The weights ``r`` are packed as ``[tile of units, part of its columns, k, column, lane]``, zeros
+    past the last unit, with pairs along ``k`` in each lane for bf16, ``r_d`` elements for each direction; those
+    of the last gate are in ``q`` where there is a body ``first``. The innermost dimension of
     ``given``, ``y``, parameters and last states is contiguous; the first states have any strides.
 
     ``work`` has :meth:`planes` planes of ``batch`` rows of ``pitch`` elements (whole tiles) for each direction.
@@ -57,8 +67,10 @@ class RecurrenceSpec(GeneratedSpec):
     limited: bool
     rows: int
     vectors: int
+    columns: int
     shared: bool
     quantized: bool = False
+    deep: int = 128
 
     @property
     def held(self) -> DType:
@@ -93,12 +105,20 @@ class RecurrenceSpec(GeneratedSpec):
         """Units of a tile."""
         return self.vectors * self.lanes(target)
 
+    @property
+    def most_rows(self) -> int:
+        """Sequences whose sums with one tile are in scratch together."""
+        return self.rows * _GROUPS
+
+    def sums_bytes(self, target: Target) -> int:
+        return self.most_rows * self.vectors * self.gates * target.vector_bytes
+
     def planes(self) -> int:
         """The states; what is multiplied now and next; with ``first`` its result and the products before it."""
         return self.states + 2 + (self.gates if self.first is not None else 0)
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
-        sums = self.rows * self.vectors * self.gates * target.vector_bytes
+        sums = self.sums_bytes(target)
         if not self.quantized:
             return sums
         return sums + args["batch" if self.shared else "span"] * quantized_row(self.weights, args["hidden"])
@@ -143,19 +163,23 @@ def parts_of(sums: int) -> int:
     return 1 if sums >= _IN_FLIGHT else 2 if 2 * sums >= _IN_FLIGHT else 4
 
 
-def choose_tile(target: Target, dtype: DType, batch: int, hidden: int, gates: int, parts: int = 1) -> tuple[int, int]:
-    """Rows and vectors of a tile: the fewest estimated cycles for a step of the largest of ``parts`` parts."""
-    lanes, best = target.lanes(dtype), (float("inf"), 1, -1)
+def choose_tile(
+    target: Target, dtype: DType, batch: int, hidden: int, gates: int, parts: int = 1, last: int = 0
+) -> tuple[int, int, int]:
+    """Rows, vectors and columns of a tile, of which sums are of ``dtype``: the fewest estimated cycles for a step of
+    the largest of ``parts`` parts. ``last`` of the gates are multiplied apart from the others."""
+    lanes, best = target.lanes(dtype), (float("inf"), 1, 0, 0)
     vectors = -(-hidden // lanes)
-    spare = target.vector_registers - 2
-    for nv in range(1, min(vectors, _MOST_VECTORS) + 1):
-        for mr in range(1, min(batch, 8) + 1):
-            sums = mr * nv * gates
-            if sums + (nv * gates if mr > 1 and not target.broadcast_operand else 0) > spare and mr * nv > 1:
-                continue
-            fma = max(sums / target.fma_per_cycle, target.fma_latency / parts_of(sums))
-            loads = max(nv * gates * _LOAD_COST, (nv * gates + mr) / target.loads_per_cycle)
-            columns = -(-vectors // nv)
-            tiles = -(-columns // parts) * -(-batch // mr)
-            best = min(best, (tiles * max(fma, loads), nv, -mr))
-    return -best[2], best[1]
+    room = with_all_registers(target) if dtype is DType.F32 else target
+    for mr, columns in tiles(room, batch, dtype):
+        latency = _WAITING * target.fma_latency / parts_of(mr * columns)
+        issue = max(mr * columns / target.fma_per_cycle, latency, (mr + columns) / target.loads_per_cycle)
+        groups = -(-batch // mr)
+        first = -(-groups // _GROUPS)
+        cycles = first * max(issue, columns * _LOAD_COST) + (groups - first) * issue + _TURN
+        for nv in range(1, min(vectors, _MOST_VECTORS) + 1):
+            if nv * (gates - last) % columns == 0 and nv * last % columns == 0:
+                most = -(-vectors // nv)
+                share = -(-most // parts) * nv * gates // columns
+                best = min(best, (share * cycles, nv, -columns, -mr))
+    return -best[3], best[1], -best[2]
