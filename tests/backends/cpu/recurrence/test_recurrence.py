@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from MNN.backends.cpu.products.dot8 import has_dot4
+from MNN.backends.cpu.products.dot8 import can_lend_signs, has_dot4
 from MNN.backends.cpu.recurrence.emit_quantized import pack_recurrent
 from MNN.backends.cpu.recurrence.phases import words
 from MNN.backends.cpu.recurrence.spec import RecurrenceSpec
@@ -45,7 +45,7 @@ def pack(r: np.ndarray, gates: int, first: int, count: int, spec: RecurrenceSpec
 
 def run(
     kind: str, after: bool, parameters: int, target: Target, parts: int, calls: object,
-    weights: DType = DType.F32, quantized: bool = False, **more: object,
+    weights: DType = DType.F32, quantized: bool = False, signs: bool = False, **more: object,
 ) -> None:  # fmt: skip
     """Runs a layer of two directions and compares everything it gives."""
     rng = np.random.default_rng(1)
@@ -59,7 +59,7 @@ def run(
     arrays = [some(T, B, d, gates * H), some(d, gates * H, H), *(some(d, B, H) for _ in range(n))]
     arrays += [some(d, H) for _ in range(parameters)] + [rng.integers(1, T + 1, B)]
     if quantized:
-        arrays[1] = rng.integers(-128, 128, arrays[1].shape).astype(np.int8)
+        arrays[1] = rng.integers(-127 if signs else -128, 128, arrays[1].shape).astype(np.int8)
         arrays.append(rng.uniform(0.002, 0.006, (d, gates * H)).astype(np.float32))
     prim = Recurrence(
         [Tensor(DType.of(a), a.shape) for a in arrays], body=step.body, first=step.first, gates=gates,
@@ -67,7 +67,7 @@ def run(
     )  # fmt: skip
     want = evaluate(prim, arrays, [(DType.F32, (T, d, B, H)), *[(DType.F32, (d, B, H))] * n])
     spec = RecurrenceSpec(
-        DType.F32, weights, gates, step.body, step.first, parameters, True, 2, 2, 2, parts > 1, quantized, 8
+        DType.F32, weights, gates, step.body, step.first, parameters, True, 2, 2, 2, parts > 1, quantized, 8, signs
     )
     tiles = -(-H // spec.width(target))
     parts = min(parts, tiles)
@@ -122,8 +122,9 @@ def test_checked(kind: str, after: bool, parameters: int, target: Target, parts:
 def test_quantized(kind: str, after: bool, parameters: int, target: Target, weights: DType) -> None:
     """A state on the border of two integers may go to either; else the sums are the same."""
     for parts in (1, 3):
-        run(kind, after, parameters, target, parts, call, weights, True, checked=True)
-        run(kind, after, parameters, target, parts, call, weights, True)
+        for signs in {False, weights is DType.I8 and can_lend_signs(target)}:
+            run(kind, after, parameters, target, parts, call, weights, True, signs, checked=True)
+            run(kind, after, parameters, target, parts, call, weights, True, signs)
 
 
 @pytest.mark.parametrize("features", [("neon",), ("dotprod", "neon"), ("dotprod", "i8mm", "neon")], ids="+".join)

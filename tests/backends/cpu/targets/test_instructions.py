@@ -57,6 +57,7 @@ OPERANDS: dict[can.Capability, Callable[[int], Arrays]] = {
     can.DOT2_I16: groups(np.int16, np.int16),
     can.PAIRS_I16: lambda n: (integers(np.int16, n // 2)[::-1].copy(), integers(np.int16, n // 2)),
     can.PAIRS_BYTES: lambda n: (integers(np.uint8, n)[::-1].copy(), integers(np.int8, n)),
+    can.SIGN_BYTES: lambda n: (integers(np.int8, n)[::-1].copy(), integers(np.int8, n) >> 5),
     can.DOT2_BF16: lambda n: (normal(n // 4), *(normal(n // 2, ml_dtypes.bfloat16) for _ in "ab")),
     can.TO_BF16: lambda n: (special(n // 4),),
     can.TWO_TO_BF16: lambda n: (special(n // 4), normal(n // 4)),

@@ -3,6 +3,8 @@
 - Where the processor sums four products at once, its instruction multiplies unsigned values of A by signed ones of B,
   or signed ones by signed, or there are both. Where A's type is the other one its values are *moved* by 128 (the top
   bit flips), and the sums start from B's column sums times -128 or 128 to make up for it.
+- Where it sums pairs of products of unsigned by signed bytes in 16 bits, values of A moved by -128 lend their signs to
+  those of B: 128 * 127 * 2 fits (:func:`dot_by_signs`; B must not hold -128, which has no opposite).
 - Where it sums pairs of 16-bit products, the bytes at even and at odd places are widened to 16 bits. (Instructions for
   pairs of bytes would saturate.) Where B is constant and A has more than a few rows both are widened beforehand, and
   pairs of 16-bit values are multiplied (:func:`uses_int16_dot`): twice the rate of f32.
@@ -37,6 +39,11 @@ def _dots(target: Target) -> bool:
 def in_halves(target: Target) -> bool:
     """Whether both sides are taken apart into 16-bit values first."""
     return target.can(can.PAIRS_I16) and not _dots(target)
+
+
+def can_lend_signs(target: Target) -> bool:
+    """Whether :func:`dot_by_signs` is the fastest way."""
+    return in_halves(target) and target.can(can.PAIRS_BYTES) and target.can(can.SIGN_BYTES)
 
 
 FEW_ROWS = 4
@@ -152,3 +159,18 @@ def dot(b: Builder, target: Target, a: DType, total: Value, left: list[Value], r
     x, y = (b.bitcast(v[0], I8.vec(4 * lanes)) for v in (left, right))
     signed = (a is DType.I8) != bool(moved(target, a))
     return b.perform(can.DOT4_SIGNED if signed else can.DOT4_UNSIGNED, total.type, total, x, y)
+
+
+def signs_of(b: Builder, dot4: Value) -> list[Value]:
+    """Groups of bytes of A that were moved by -128, as :func:`dot_by_signs` takes them: also how large they are."""
+    x = b.bitcast(dot4, I8.vec(DOT4 * dot4.type.lanes))
+    return [x, b.perform(can.SIGN_BYTES, x.type, x, x)]
+
+
+def dot_by_signs(b: Builder, total: Value, left: list[Value], right: Value) -> Value:
+    """``total`` and the products of the groups of four bytes, those of ``left`` being moved by -128; none on the right
+    is -128."""
+    x, size = left
+    weights = b.perform(can.SIGN_BYTES, x.type, b.bitcast(right, x.type), x)
+    pairs = b.perform(can.PAIRS_BYTES, I16.vec(2 * total.type.lanes), size, weights)
+    return b.add(total, multiply_pairs(b, pairs, b.const(pairs.type, 1)))

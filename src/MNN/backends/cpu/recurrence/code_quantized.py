@@ -1,8 +1,8 @@
 """Recurrent layers with quantised weights: every step's state becomes bytes, and is multiplied as such.
 
 When a step begins, each sequence's state is quantised into the worker's own memory: :data:`QUANTIZED_HEAD` bytes with
-its scale and zero point, then ``hidden`` numbers, u8 for weights of I8; for weights of F32 the numbers less the zero
-point, as floats.
+its scale and zero point, then ``hidden`` numbers, u8 for weights of I8 (both less 128 where products are by signs); for
+weights of F32 the numbers less the zero point, as floats.
 
 A tile of weights begins with, for each vector and gate, the sums of each column (i32) and what its numbers stand for
 (f32): two times ``[vector, gate, lane]``. Then follow the numbers, with groups of four along ``k`` in each lane of I8.
@@ -83,10 +83,13 @@ class _Quantized(Recurrent):
             scale = b.select(b.fcmp("oeq", scale, 0.0), b.const(F32, 1.0), scale)
             point = b.intrinsic("roundeven", b.fdiv(b.fneg(low), scale))
             b.store(scale, to)
-            b.store(b.convert("fptosi", point, I32), b.gep(to, I32, 1))
+            whole_point = b.convert("fptosi", point, I32)
+            if self.spec.signs:
+                whole_point = b.sub(whole_point, 128)
+            b.store(whole_point, b.gep(to, I32, 1))
             numbers, wide = b.gep(to, I8, QUANTIZED_HEAD), b.splat(scale, lanes)
             least, most = b.splat(b.fneg(point), lanes), b.splat(b.sub(_LEVELS, point), lanes)
-            shift = b.splat(b.convert("fptosi", point, I32), lanes)
+            shift = b.splat(whole_point, lanes)
 
             def put(at: Value, cut: bool) -> None:
                 q = b.fdiv(part(at, cut), wide)
@@ -117,14 +120,20 @@ class _Quantized(Recurrent):
                 b.load(self.total, b.gep(panel, self.total, u * columns + j), align=self.spec.weights.size)
                 for j in range(columns)
             ]
-            rights = [dot8.prepare_b(b, self.target, y) for y in right] if dot4 else []
+            rights = [dot8.prepare_b(b, self.target, y) for y in right] if dot4 and not self.spec.signs else []
             for r, row in enumerate(numbers):
                 place = b.gep(row, I32, loop.index + u)
-                lefts = dot8.prepare_a(b, self.target, DType.U8, load_group(b, place, lanes)) if dot4 else []
+                if dot4:
+                    four = load_group(b, place, lanes)
+                    lefts = (
+                        dot8.signs_of(b, four) if self.spec.signs else dot8.prepare_a(b, self.target, DType.U8, four)
+                    )
                 left = None if dot4 else b.splat(b.load(F32, place), lanes)
                 for j in range(columns):
                     i = (u % parts * len(rows) + r) * columns + j
-                    if left is None:
+                    if self.spec.signs:
+                        sums[i] = dot8.dot_by_signs(b, sums[i], lefts, right[j])
+                    elif left is None:
                         sums[i] = dot8.dot(b, self.target, DType.U8, sums[i], lefts, rights[j])
                     else:
                         sums[i] = b.fma(left, right[j], sums[i])
@@ -134,7 +143,7 @@ class _Quantized(Recurrent):
         b, lanes, state = self.b, self.lanes, self._place(row)
         scale = b.splat(b.load(F32, state), lanes)
         if self.spec.weights is DType.I8:
-            moved = dot8.moved(self.target, DType.U8)
+            moved = 0 if self.spec.signs else dot8.moved(self.target, DType.U8)
             point = b.splat(b.add(b.load(I32, b.gep(state, I32, 1)), moved), lanes)
             column = b.load(self.total, b.gep(weights, self.total, place), align=1)
             total = b.convert("sitofp", b.sub(total, b.mul(point, column)), self.vector)

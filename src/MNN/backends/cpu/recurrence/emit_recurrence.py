@@ -10,7 +10,7 @@ from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.loops.emit_elementwise import emit_fill, emit_nest
 from MNN.backends.cpu.packing.bf16 import pair_of
 from MNN.backends.cpu.products.dot import DOT2, group_of
-from MNN.backends.cpu.products.dot8 import has_dot4
+from MNN.backends.cpu.products.dot8 import can_lend_signs, has_dot4
 from MNN.backends.cpu.recurrence.emit_quantized import packed_quantized
 from MNN.backends.cpu.recurrence.phases import words
 from MNN.backends.cpu.recurrence.spec import RecurrenceSpec, choose_tile, group_size, steps_of
@@ -51,7 +51,7 @@ def emit_recurrence(e: Emitter, group: Group) -> bool:
     parts = -(-tiles // share)
     spec = RecurrenceSpec(
         dtype, weights, gates, prim.body, prim.first, prim.parameters, prim.limited, rows, vectors, columns, parts > 1,
-        prim.quantized,
+        prim.quantized, signs=_signs(e, r, weights),
     )  # fmt: skip
     pitch = tiles * spec.width(e.target)
     if batch > 1 and pitch * dtype.size % 512 == 0:
@@ -106,6 +106,13 @@ def _weights(e: Emitter, prim: p.Recurrence, dtype: DType) -> DType:
         return DType.I8 if has_dot4(e.target) else dtype
     pairs = dtype is DType.F32 and e.options.precision == "low" and group_of(e.target, DType.BF16) == DOT2
     return DType.BF16 if pairs else dtype
+
+
+def _signs(e: Emitter, r: Tensor, weights: DType) -> bool:
+    """Whether products of bytes may be by signs."""
+    return (
+        weights is DType.I8 and r.const is not None and can_lend_signs(e.target) and not bool((r.const == -128).any())
+    )
 
 
 def _split(e: Emitter, prim: p.Recurrence, batch: int, weights: DType) -> tuple[int, int]:

@@ -50,6 +50,8 @@ class RecurrenceSpec(GeneratedSpec):
     of the last gate are in ``q`` where there is a body ``first``. The innermost dimension of
     ``given``, ``y``, parameters and last states is contiguous; the first states have any strides.
 
+    ``signs``: products of bytes are :func:`MNN.backends.cpu.products.dot8.dot_by_signs`; no weight is -128.
+
     ``work`` has :meth:`planes` planes of ``batch`` rows of ``pitch`` elements (whole tiles) for each direction.
     ``backward`` has a bit for each direction that runs so.
 
@@ -71,6 +73,7 @@ class RecurrenceSpec(GeneratedSpec):
     shared: bool
     quantized: bool = False
     deep: int = 128
+    signs: bool = False
 
     @property
     def held(self) -> DType:

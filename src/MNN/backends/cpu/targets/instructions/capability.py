@@ -28,6 +28,7 @@ DOT4_SIGNED = Capability("sums of four products of signed bytes, added to i32", 
 DOT2_I16 = Capability("sums of two products of i16, added to i32", reference.dot_integers)
 PAIRS_I16 = Capability("sums of two products of i16 in i32", reference.pairs)
 PAIRS_BYTES = Capability("sums of two products of u8 by i8 in i16, saturated", reference.pairs_of_bytes)
+SIGN_BYTES = Capability("i8 negated where others are negative, zero where they are zero", reference.with_signs)
 DOT2_BF16 = Capability("sums of two products of bf16, added to f32", reference.dot_bf16)
 TO_BF16 = Capability("f32 to bf16, to the nearest even", reference.to_bf16)
 TWO_TO_BF16 = Capability("two vectors of f32 to one of bf16", reference.two_to_bf16)

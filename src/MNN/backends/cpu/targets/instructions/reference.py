@@ -33,6 +33,11 @@ def pairs_of_bytes(a: Array, b: Array) -> Array:
     return np.asarray(np.clip(sums, -(1 << 15), (1 << 15) - 1).astype(np.int16))
 
 
+def with_signs(a: Array, b: Array) -> Array:
+    """``a`` (i8) negated where ``b`` is negative, zero where that is zero; -128 stays."""
+    return (a * np.sign(b)).astype(np.int8)
+
+
 def packed(a: Array, b: Array) -> Array:
     """i32 to i16, saturated: groups of four of ``a`` and of ``b`` in turns."""
     return _narrowed(a, b, np.int16)

@@ -48,6 +48,8 @@ INSTRUCTIONS = (
     instruction(can.TWO_TO_BF16, 512, "llvm.x86.avx512bf16.cvtne2ps2bf16.512", "avx512bf16"),
     instruction(can.PAIRS_BYTES, 128, "llvm.x86.ssse3.pmadd.ub.sw.128", "ssse3"),
     instruction(can.PAIRS_BYTES, 256, "llvm.x86.avx2.pmadd.ub.sw", "avx2"),
+    instruction(can.SIGN_BYTES, 128, "llvm.x86.ssse3.psign.b.128", "ssse3"),
+    instruction(can.SIGN_BYTES, 256, "llvm.x86.avx2.psign.b", "avx2"),
     instruction(can.PAIRS_I16, 128, "llvm.x86.sse2.pmadd.wd", "sse4.1"),
     instruction(can.PAIRS_I16, 256, "llvm.x86.avx2.pmadd.wd", "avx2"),
     instruction(can.PAIRS_I16, 512, "llvm.x86.avx512.pmaddw.d.512", "avx512bw", plain=emulation.pairs),
