@@ -20,6 +20,13 @@ FILES = {
     "net-0000.params": (b"\x12\x01" + bytes(40), "MXNet", "mxnet.onnx"),
     "yolo.cfg": (b"[net]\nbatch=1\n[convolutional]", "Darknet", "ncnn"),
     "yolo.weights": (bytes(20), "Darknet", "ONNX"),
+    "a.keras": (b"hello", "no archive", "model.save"),
+    "text.pb": (b'node {\n  name: "x"\n', "written as text", "as_text=False"),
+    "model.ckpt.index": (b"abc" * 9, "TensorFlow checkpoint", ".meta"),
+    "model.ckpt.data-00000-of-00001": (bytes(99), "TensorFlow checkpoint", ".meta"),
+    "a.meta": (b"\x0a\x04\x12\x02\x0a\x00", "a checkpoint, whose numbers", "put them beside it"),
+    "a.pb": (b"", "is empty", "export it again"),
+    "a.prototxt": (b"", "is empty", "download"),
     "model.json": (b'{"format": "graph-model", "weightsManifest": []}', "TensorFlow.js", "saved_model"),
 }
 
@@ -34,6 +41,14 @@ def test_other_files_are_recognised(tmp_path: Path, name: str) -> None:
     assert name in str(caught.value)
     assert what in str(caught.value)
     assert advice in str(caught.value)
+
+
+def test_folders_are_models_where_they_hold_one(tmp_path: Path) -> None:
+    with pytest.raises(MNNError, match=r"is a folder, .* a folder with saved_model\.pb in it"):
+        load_graph(tmp_path)
+    (tmp_path / "saved_model.pb").write_bytes(b"\x08\x01")
+    with pytest.raises(MNNError, match=r"saved_model\.pb' holds no graph; is it a SavedModel"):
+        load_graph(tmp_path)
 
 
 def test_half_a_model_is_called_that(tmp_path: Path) -> None:

@@ -14,6 +14,10 @@ _DARKNET = (
     "export it to ONNX with its own code in PyTorch (YOLO networks have such), or to ncnn with ncnn's darknet2ncnn"
 )
 _TFJS = "export the network that it was made from, with tf.saved_model.save or model.export('folder'), and convert that"
+_SAVED_AS_TEXT = "write it as numbers: tf.io.write_graph(graph, folder, 'model.pb', as_text=False)"
+_CHECKPOINT = (
+    "give the graph beside it (.meta), or the folder of a SavedModel; in a program, tf.saved_model.save writes one"
+)
 _PICTURE = "a model file is expected here; pictures are given with --input NAME=FILE, or as arrays"
 
 
@@ -48,6 +52,9 @@ _FILES = (
     Elsewhere("a web page", _AGAIN, b"<!doctype html"),
     Elsewhere("a web page", _AGAIN, b"<html"),
     Elsewhere("a zip archive that is no Keras model", _KERAS, b"PK\x03\x04", 0, (".keras",)),
+    Elsewhere("no archive, as a Keras model of this name is", _KERAS, b"", 0, (".keras",)),
+    Elsewhere("a TensorFlow graph written as text", _SAVED_AS_TEXT, b"node {"),
+    Elsewhere("a part of a TensorFlow checkpoint", _CHECKPOINT, b"", 0, (".index", ".data-00000-of-00001")),
     Elsewhere("a PyTorch file", _TORCH, b"\x80", 0, (".pt", ".pth", ".bin", ".ckpt")),
     Elsewhere("a zip archive", "unpack it, and convert the model inside", b"PK\x03\x04"),
     Elsewhere("a compressed file", "unpack it, and convert the model inside", b"\x1f\x8b"),

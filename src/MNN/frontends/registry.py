@@ -124,12 +124,20 @@ def _recognised(source: Source) -> Kind:
     else:
         path = Path(source)
         suffix, name = path.suffix.lower(), f"'{path}'"
+        if path.is_dir():
+            inside = ", ".join(k.in_folder for k in _KINDS.values() if k.in_folder)
+            raise MNNError(f"{name} is a folder, and a model is a file, or a folder with {inside} in it")
         try:
             with open_regular(path) as file:
                 head = file.read(HEAD)
                 size = os.fstat(file.fileno()).st_size
         except OSError as error:
             raise MNNError(f"cannot read {name}: {error.strerror or error}") from error
+    if not size:
+        raise FormatError(f"{name} is empty: download or export it again")
+    for kind in _KINDS.values():
+        if kind.in_folder and not isinstance(source, bytes) and Path(source).name == kind.in_folder:
+            return kind
     fitting = [k for k in _KINDS.values() if k.looks_like(head, size)]
     if len(fitting) > 1:
         fitting = [k for k in fitting if suffix in k.suffixes] or fitting

@@ -61,6 +61,11 @@ def load(source: str | os.PathLike[str] | bytes, signature: str | None = None) -
         return _saved_model(path, signature)
     if path is not None and path.suffix == ".meta":
         meta = parse("MetaGraphDef", _read(path), f"'{path}'")
+        if not path.with_suffix(".index").exists():
+            raise MNNError(
+                f"'{path}' is the graph of a checkpoint, whose numbers are in {path.stem}.index and .data-*: "
+                "put them beside it"
+            )
         return _meta_graph(meta, Checkpoint.beside(path, path.stem), signature)
     data, name = (source, "the data") if isinstance(source, bytes) else (_read(Path(source)), f"'{source}'")
     if signature is not None:
