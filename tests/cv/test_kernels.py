@@ -85,6 +85,8 @@ def _calls(random: np.random.Generator, im: Any) -> dict[str, Any]:
         "filter2D of zeros": lambda: mcv.filter2D(im, depth, np.zeros((2, 3)), delta, b),
         "erode": lambda: mcv.erode(im, element, 2, b),
         "dilate": lambda: mcv.dilate(im, np.ones(size), 2, b),
+        "dilate, large": lambda: mcv.dilate(im, np.ones((5 * size[0], 4 * size[1])), 1, b),
+        "boxFilter, large": lambda: mcv.boxFilter(im, depth, (5 * size[1], 6 * size[0]), bool(delta), b),
     }
 
 

@@ -1,4 +1,4 @@
-"""Bilateral smoothing by :class:`MNN.backends.cpu.image.bilateral.BilateralSpec`."""
+"""Bilateral smoothing by :class:`MNN.backends.cpu.image.filtering.bilateral.BilateralSpec`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from MNN.backends.cpu.image.bilateral import BilateralSpec
+from MNN.backends.cpu.image.filtering.bilateral import BilateralSpec
 from MNN.cv.kernels.arranging import merged, parted
 from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, bits, getNumThreads, worthwhile
 

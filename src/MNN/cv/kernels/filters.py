@@ -1,4 +1,4 @@
-"""Linear filters, box sums and morphology by :class:`MNN.backends.cpu.image.filter.FilterSpec`."""
+"""Linear filters, box sums and morphology by :class:`MNN.backends.cpu.image.filtering.filter.FilterSpec`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from MNN.backends.cpu.image.filter import FilterSpec, Reduction
+from MNN.backends.cpu.image.filtering.filter import FilterSpec, Reduction
+from MNN.backends.cpu.image.filtering.spans import doublings
 from MNN.backends.cpu.image.numbers import RANGES
 from MNN.cv._border import inside
 from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, bits, getNumThreads, target, worthwhile
@@ -16,6 +17,8 @@ from MNN.ir.dtype import DType
 
 _EXACT = 1 << 24
 """Whole numbers up to this one are f32."""
+_RUNNING = 18
+"""Height and width, together, of windows from which on they are reduced by spans."""
 _FRACTION = 8
 """Bits behind the point of weights that are computed with in whole numbers."""
 
@@ -54,9 +57,10 @@ def _separable(
         finish |= divided
     along = x != (1.0,)
     shifted = shifted or bool(divided)
-    spec = FilterSpec.of(source, middle, total, result, along, reduction, shifted, bool(divided), squared)
-    taps = [(i, 0, weight) for i, weight in enumerate(y) if weight]
     size = len(y), len(x)
+    running = reduction is Reduction.SUM and _large(size)
+    spec = FilterSpec.of(source, middle, total, result, along, reduction, shifted, bool(divided), squared, running)
+    taps = [(i, 0, weight) for i, weight in enumerate(y) if weight]
     return _call(spec, shape, size, _middle(size), taps, x, border, 0.0, finish)
 
 
@@ -148,7 +152,8 @@ def _extreme(
 ) -> Call:  # fmt: skip
     kind, (height, width) = TYPES[dtype], size
     across = all(places) and width > 1
-    spec = FilterSpec.of(kind, kind, kind, kind, across, Reduction.MIN if least else Reduction.MAX, False)
+    reduction, running = Reduction.MIN if least else Reduction.MAX, all(places) and _large(size)
+    spec = FilterSpec.of(kind, kind, kind, kind, across, reduction, False, running=running)
     taps = [(*divmod(i, width), 1.0) for i, taken in enumerate(places) if taken]
     if across:
         taps = [(i, 0, 1.0) for i in range(height)]
@@ -192,6 +197,11 @@ def _whole(
     return scaled[0], scaled[1], behind, middle, middle if fits else DType.F32
 
 
+def _large(size: tuple[int, int]) -> bool:
+    """Whether a window (height, width) is so large that reducing spans takes less than reducing what it covers."""
+    return sum(size) >= _RUNNING
+
+
 def _middle(size: tuple[int, int]) -> tuple[int, int]:
     return size[0] // 2, size[1] // 2
 
@@ -217,13 +227,22 @@ def _call(
     edges = np.where(columns < 0, -1 - each, columns * channels + each).astype(np.int32)
     blank = np.full(elements if rows.min() < 0 else channels, outside, spec.source.numpy)
     x_taps = [(j, weight) for j, weight in enumerate(x) if weight] or [(0, 0.0)]
+    x_offsets = [j * channels for j, _ in x_taps]
+    count = len(x_taps)
+    if spec.running:
+        steps = doublings(size[1], spec.reduction is Reduction.SUM)
+        count = len(steps)
+        x_offsets = [
+            n for apart, more, missing in steps
+            for n in (apart * channels, more * channels, elements + missing * channels)
+        ]  # fmt: skip
     taps = taps or [(0, 0, 0.0)]
     tables = {
         "rows": rows,
         "edges": edges,
         "blank": blank,
         "first": np.arange(height, dtype=np.int32),
-        "x_offsets": np.array([j * channels for j, _ in x_taps], np.int64),
+        "x_offsets": np.array(x_offsets or [0], np.int64),
         "x_weights": np.array([w for _, w in x_taps]).astype(spec.middle.numpy),
         "tap_rows": np.array([row for row, _, _ in taps], np.int64),
         "offsets": np.array([column * channels for _, column, _ in taps], np.int64),
@@ -232,7 +251,7 @@ def _call(
     band = bands(height, height * elements)
     args = {
         "src_row": elements, "before": left * channels, "behind": right * channels, "elements": elements,
-        "out_row": elements, "height": height, "band": band, "x_taps": len(x_taps), "taps": len(taps),
+        "out_row": elements, "height": height, "band": band, "x_taps": count, "taps": len(taps),
         **{name: address(table) for name, table in tables.items()},
         **spec.places(target(), elements, (left + right) * channels, len(taps), size[0]), **finish,
     }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from MNN.backends.cpu.image.bilateral import BilateralSpec
+from MNN.backends.cpu.image.filtering.bilateral import BilateralSpec
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 from tests.backends.cpu.util import TARGETS, call

@@ -2,7 +2,8 @@
 
 A band of rows is a block. Every row of the source is brought into the type that is computed with once, with what lies
 outside of the picture on both sides; a separable filter is applied along it there and then. A ring of such rows is kept
-in scratch, from which the taps of every row of the result are taken.
+in scratch, from which the taps of every row of the result are taken. Large windows without weights take as long as
+small ones: :attr:`FilterSpec.running`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.cpu.image.filtering.spans import Spans
 from MNN.backends.cpu.image.numbers import RANGES, limited, rounded, widened
 from MNN.backends.cpu.lang.element import compute_type, load, make_tail, storage_type
-from MNN.backends.cpu.lang.module import F32, I8, I32, I64, PTR, Builder, Kernel, Value
+from MNN.backends.cpu.lang.module import F32, I8, I32, I64, PTR, Kernel, Value
 from MNN.backends.cpu.lang.nest import minimum
 from MNN.backends.cpu.math.rounding import to_nearest
 from MNN.backends.cpu.targets.base import Target
@@ -24,6 +26,8 @@ from MNN.ir.dtype import DType
 _UNROLL = 4
 """Vectors that are worked on at a time."""
 _LINE = 64
+_SPANS = "sums", "begun", "nothing"
+"""Slots of windows that run."""
 
 
 class Reduction(enum.Enum):
@@ -48,13 +52,17 @@ class FilterSpec(KernelSpec):
     that is ``shifted``: what is shifted is the upper half of ``(total + half) * factor``. ``squared``: the ring holds
     squares.
 
+    ``running``, of a window without weights: it is reduced by :class:`MNN.backends.cpu.image.filtering.spans.Spans`.
+    The ring holds ``total`` then, and ``x_offsets`` three numbers for each of ``x_taps`` doublings.
+
     Slots: ``src``, ``src_row`` (elements from one row to the next), ``rows`` (i32: rows of the source, below 0 for the
     row ``blank`` of what lies outside), ``blank``, ``edges`` (i32: elements of a row that stand before, then behind it;
     below 0, -1 - c is element c of ``blank``), ``before``, ``behind`` (how many), ``elements`` (of a row), ``out``,
     ``out_row``, ``first`` (i32), ``height``, ``band`` (rows of a block), ``x_taps``, ``x_offsets`` (i64), ``x_weights``
     (of type ``middle``), ``taps``, ``tap_rows``, ``offsets`` (i64), ``weights`` (of type ``total``), ``ring_rows``,
-    ``ring_step`` (bytes), ``edge_row``, ``ring``, ``line`` (bytes from the begin of scratch: :meth:`places`), ``bytes``
-    (of scratch), ``half``, ``shift``, ``factor``, ``scale`` and ``delta`` (bits of f32).
+    ``ring_step`` (bytes), ``edge_row``, ``ring``, ``line``, ``sums``, ``begun``, ``nothing`` (bytes from the begin of
+    scratch: :meth:`places`), ``bytes`` (of scratch), ``half``, ``shift``, ``factor``, ``scale`` and ``delta`` (bits of
+    f32).
     """
 
     shaped: ClassVar[bool] = True
@@ -68,13 +76,14 @@ class FilterSpec(KernelSpec):
     shifted: bool
     factored: bool = False
     squared: bool = False
+    running: bool = False
 
     def slots(self) -> tuple[str, ...]:
         return (
             "src", "src_row", "rows", "blank", "edges", "before", "behind", "elements", "out", "out_row", "first",
             "height", "band", "x_taps", "x_offsets", "x_weights", "taps", "tap_rows", "offsets", "weights", "ring_rows",
             "ring_step", "edge_row", "ring", "line", "bytes", "half", "shift", "factor", "scale",
-            "delta",
+            "delta", *(_SPANS if self.running else ()),
         )  # fmt: skip
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
@@ -83,9 +92,11 @@ class FilterSpec(KernelSpec):
     def places(self, target: Target, elements: int, borders: int, taps: int, ring_rows: int) -> dict[str, int]:
         """The slots that say where things lie in scratch, for rows of so many elements and ``borders`` more."""
         spare = _UNROLL * target.vector_bytes
-        step = _up((elements + borders) * self.middle.size + spare)
+        size = max(self.middle.size, self.total.size) if self.running else self.middle.size
+        step = _up((elements + borders) * size + spare)
         edge_row = _up(taps * 8)
-        ring = edge_row + step
+        rows = {name: edge_row + (i + 1) * step for i, name in enumerate(_SPANS)}
+        ring = edge_row + (4 if self.running else 1) * step
         line = ring + ring_rows * step
         return {
             "ring_rows": ring_rows,
@@ -94,6 +105,7 @@ class FilterSpec(KernelSpec):
             "ring": ring,
             "line": line,
             "bytes": line + _UNROLL * target.vector_bytes * 4,
+            **(rows if self.running else {}),
         }
 
     def emit(self, target: Target) -> str:
@@ -111,20 +123,35 @@ class _Code:
         self.b = self.k.b
 
     def text(self) -> str:
-        k, b, slot = self.k, self.b, self.k.slot
+        k, b, slot, spec = self.k, self.b, self.k.slot, self.spec
+        spans = Spans(k, self.target, (spec.middle, spec.total), _UNROLL, self._joined, self._identity)
         with b.loop(k.begin, k.end) as block:
             start = block.index * slot("band")
             end = minimum(k, slot("height"), start + slot("band"))
-            made = self._first(start)
-            with b.loop(start, end, carry=[made]) as row:
-                first = self._first(row.index)
-                need = first + slot("ring_rows")
-                begin = b.intrinsic("smax", row.carried[0], first)
-                with b.loop(begin, need) as make:
-                    self._make(make.index)
-                self._reduce(row.index, first)
-                row.next(need)
+            if self.spec.running:
+                spans.rows(start, end, self._bordered, self._put)
+            else:
+                self._slide(start, end)
         return k.finish()
+
+    def _slide(self, start: Value, end: Value) -> None:
+        """Rows from ``start`` to ``end`` of the result, from the rows under the taps of each."""
+        b = self.b
+        with b.loop(start, end, carry=[self._first(start)]) as row:
+            first = self._first(row.index)
+            need = first + self.k.slot("ring_rows")
+            with b.loop(b.intrinsic("smax", row.carried[0], first), need) as make:
+                self._make(make.index)
+            self._reduce(row.index, first)
+            row.next(need)
+
+    @property
+    def _extreme(self) -> bool:
+        return self.spec.reduction in (Reduction.MIN, Reduction.MAX)
+
+    def _scratch(self, name: str) -> Value:
+        """What lies in scratch at the slot ``name``."""
+        return self.b.gep(self.k.scratch, I8, self.k.slot(name))
 
     def _first(self, y: Value) -> Value:
         return self.b.entry(self.k.pointer("first"), y)
@@ -136,18 +163,14 @@ class _Code:
     # -- rows of the ring ---------------------------------------------------------------------------------------------
 
     def _make(self, number: Value) -> None:
-        """Row ``number`` of those that the filter sees."""
+        """Row ``number`` of those that the filter sees, in the ring."""
         b, slot = self.b, self.k.slot
-        row = b.entry(self.k.pointer("rows"), number)
-        element = storage_type(self.spec.source)
-        inside = b.gep(self.k.pointer("src"), element, row * slot("src_row"))
-        source = b.select(b.icmp("slt", row, 0), self.k.pointer("blank"), inside)
         to = self._ring_row(number)
         if not self.spec.across:
-            self._widen(source, to)
+            self._bordered(number, to)
             return
-        edge_row = b.gep(self.k.scratch, I8, slot("edge_row"))
-        self._widen(source, edge_row)
+        edge_row = self._scratch("edge_row")
+        self._bordered(number, edge_row)
         middle = compute_type(self.spec.middle)
 
         def pointer(tap: Value, at: Value) -> Value:
@@ -160,9 +183,12 @@ class _Code:
             for i, total in enumerate(sums):
                 b.store(total, b.gep(to, middle, at + i * lanes))
 
-    def _widen(self, source: Value, to: Value) -> None:
-        """A row in the type that is computed with, between what lies outside of the picture."""
+    def _bordered(self, number: Value, to: Value) -> None:
+        """Row ``number`` in the type that is computed with, between what lies outside of the picture."""
         b, slot, spec = self.b, self.k.slot, self.spec
+        row = b.entry(self.k.pointer("rows"), number)
+        above = b.gep(self.k.pointer("src"), storage_type(spec.source), row * slot("src_row"))
+        source = b.select(b.icmp("slt", row, 0), self.k.pointer("blank"), above)
         element, middle, lanes = storage_type(spec.source), compute_type(spec.middle), self.target.lanes(spec.middle)
         inside = b.gep(to, middle, slot("before"))
         whole = b.and_(slot("elements"), -lanes)
@@ -196,6 +222,8 @@ class _Code:
     def _taken(self, x: Value) -> Value:
         """Pixels of the source as the ring has them."""
         x = widened(self.b, x, self.spec.source, self.spec.middle)
+        if self.spec.running and self._extreme and self.spec.middle is DType.F32:  # what is no number does not count
+            return self._joined(DType.F32, self.b.const(x.type, self._identity(DType.F32)), x)
         return self.b.mul(x, x) if self.spec.squared else x
 
     # -- rows of the result -------------------------------------------------------------------------------------------
@@ -207,16 +235,24 @@ class _Code:
             row = first + b.load(I64, b.gep(self.k.pointer("tap_rows"), I64, tap.index))
             place = b.gep(self._ring_row(row), middle, b.load(I64, b.gep(self.k.pointer("offsets"), I64, tap.index)))
             b.store(place, b.gep(self.k.scratch, PTR, tap.index))
-        lanes = self.target.lanes(spec.total)
+
+        def totals(at: Value) -> list[Value]:
+            def pointer(tap: Value) -> Value:
+                return b.gep(b.load(PTR, b.gep(self.k.scratch, PTR, tap)), middle, at)
+
+            return self._over(spec.total, "", pointer)
+
+        self._put(y, totals)
+
+    def _put(self, y: Value, totals: Callable[[Value], list[Value]]) -> None:
+        """Row ``y`` of the result, from what ``totals`` gives for a few vectors of it."""
+        b, slot, spec, lanes = self.b, self.k.slot, self.spec, self.target.lanes(self.spec.total)
         step = _UNROLL * lanes
         element = storage_type(spec.result)
         out = b.gep(self.k.pointer("out"), element, y * slot("out_row"))
 
         def several(at: Value, to: Value) -> None:
-            def pointer(tap: Value) -> Value:
-                return b.gep(b.load(PTR, b.gep(self.k.scratch, PTR, tap)), middle, at)
-
-            for i, total in enumerate(self._over(spec.total, "", pointer)):
+            for i, total in enumerate(totals(at)):
                 self._finish(total, b.gep(to, element, i * lanes))
 
         whole = slot("elements") - b.urem(slot("elements"), b.const(I64, step))
@@ -225,7 +261,7 @@ class _Code:
         rest = slot("elements") - whole
 
         def last() -> None:
-            line = b.gep(self.k.scratch, I8, slot("line"))
+            line = self._scratch("line")
             several(whole, line)
             self._copy(line, b.gep(out, element, whole), rest * spec.result.size)
 
@@ -242,7 +278,7 @@ class _Code:
 
     def _finish(self, total: Value, to: Value) -> None:
         b, spec = self.b, self.spec
-        if spec.reduction in (Reduction.MIN, Reduction.MAX):
+        if self._extreme:
             b.store(total, to)
         elif spec.shifted:
             kind = spec.total
@@ -285,26 +321,27 @@ class _Code:
             after = []
             for i, total in enumerate(tap.carried):
                 x = widened(b, b.load(middle.vec(lanes), b.gep(place, middle, i * lanes)), spec.middle, kind)
-                after.append(_joined(b, spec.reduction, kind, total, x, weight))
+                after.append(self._joined(kind, total, x, weight))
             tap.next(*after)
         return tap.results
 
     def _none(self, kind: DType) -> Value:
-        t = compute_type(kind, self.target.lanes(kind))
+        return self.b.const(compute_type(kind, self.target.lanes(kind)), self._identity(kind))
+
+    def _identity(self, kind: DType) -> float:
         low, high = RANGES.get(kind, (float("-inf"), float("inf")))
-        return self.b.const(t, {Reduction.MIN: high, Reduction.MAX: low}.get(self.spec.reduction, 0))
+        return {Reduction.MIN: high, Reduction.MAX: low}.get(self.spec.reduction, 0)
 
-
-def _joined(b: Builder, reduction: Reduction, kind: DType, total: Value, x: Value, weight: Value | None) -> Value:
-    if weight is not None:
-        return b.fma(x, weight, total) if kind is DType.F32 else b.add(b.mul(x, weight), total)
-    if reduction is Reduction.SUM:
-        return b.add(total, x)
-    least = reduction is Reduction.MIN
-    if kind is DType.F32:
-        return b.select(b.fcmp("olt" if least else "ogt", x, total), x, total)
-    name = ("s" if kind.is_signed else "u") + reduction.value
-    return b.intrinsic(name, x, total)
+    def _joined(self, kind: DType, total: Value, x: Value, weight: Value | None = None) -> Value:
+        b, reduction = self.b, self.spec.reduction
+        if weight is not None:
+            return b.fma(x, weight, total) if kind is DType.F32 else b.add(b.mul(x, weight), total)
+        if reduction is Reduction.SUM:
+            return b.add(total, x)
+        least = reduction is Reduction.MIN
+        if kind is DType.F32:
+            return b.select(b.fcmp("olt" if least else "ogt", x, total), x, total)
+        return b.intrinsic(("s" if kind.is_signed else "u") + reduction.value, x, total)
 
 
 __all__ = ["FilterSpec", "Reduction"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from MNN.backends.cpu.image.filter import FilterSpec, Reduction
+from MNN.backends.cpu.image.filtering.filter import FilterSpec, Reduction
+from MNN.backends.cpu.image.filtering.spans import doublings
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 from tests.backends.cpu.util import TARGETS, call
@@ -23,6 +24,10 @@ SPECS = [
     FilterSpec(U16, U16, U16, U16, True, Reduction.MAX, False),
     FilterSpec(U8, U8, U8, U8, False, Reduction.MIN, False),
     FilterSpec(F32, F32, F32, F32, False, Reduction.MIN, False),
+    FilterSpec(U8, U16, F32, U8, True, Reduction.SUM, False, running=True),
+    FilterSpec(U8, F32, F32, F32, True, Reduction.SUM, False, squared=True, running=True),
+    FilterSpec(U8, U8, U8, U8, True, Reduction.MIN, False, running=True),
+    FilterSpec(F32, F32, F32, F32, True, Reduction.MAX, False, running=True),
 ]
 SIZES = [(1, 1, 1), (7, 5, 3), (12, 150, 4), (5, 131, 1)]
 
@@ -40,7 +45,7 @@ def test_filter(spec: FilterSpec, target: Target, checked: bool) -> None:
     for number, (height, width, channels) in enumerate(SIZES):
         random = np.random.default_rng(number)
         source = (random.random((height, width * channels)) * 255).astype(spec.source.numpy)
-        left, right, top, bottom = (int(n) for n in random.integers(0, 3, 4))
+        left, right, top, bottom = (int(n) for n in random.integers(0, 12 if spec.running else 3, 4))
         rows = random.integers(-1, height, height + top + bottom).astype(np.int32)
         edges = random.integers(-channels, width * channels, (left + right) * channels).astype(np.int32)
         blank = (random.random(width * channels) * 255).astype(spec.source.numpy)
@@ -56,6 +61,11 @@ def test_filter(spec: FilterSpec, target: Target, checked: bool) -> None:
         if not whole:
             x, y = x + 0.25, y - 0.5
         n = width * channels
+        x_offsets, x_taps = np.arange(kernel[1]) * channels, kernel[1]
+        if spec.running:
+            steps = doublings(kernel[1], spec.reduction is Reduction.SUM)
+            x_offsets = np.array([(a * channels, m * channels, n + rest * channels) for a, m, rest in steps], np.int64)
+            x_taps = len(steps)
         if spec.across:
             x_parts = [seen[:, j * channels : j * channels + n] for j in range(kernel[1])]
             middle = _reduced(x_parts, x.tolist(), spec.reduction)
@@ -74,14 +84,14 @@ def test_filter(spec: FilterSpec, target: Target, checked: bool) -> None:
         out = np.full((height, n + 3), 7, spec.result.numpy)
         tables = {
             "src": source, "rows": rows, "blank": blank, "edges": edges, "first": np.arange(height, dtype=np.int32),
-            "x_offsets": np.arange(kernel[1]) * channels, "x_weights": x.astype(spec.middle.numpy), "out": out,
+            "x_offsets": x_offsets, "x_weights": x.astype(spec.middle.numpy), "out": out,
             "tap_rows": np.array([t[0] for t in taps]), "offsets": np.array([t[1] for t in taps]),
             "weights": np.array([t[2] for t in taps]).astype(spec.total.numpy),
         }  # fmt: skip
         half, three = (int(np.float32(v).view(np.int32)) for v in (0.5, 3))
         slots = {
             "src_row": n, "before": left * channels, "behind": right * channels, "elements": n, "out_row": n + 3,
-            "height": height, "band": 5, "x_taps": kernel[1], "taps": len(taps), "half": 2, "shift": 2, "factor": 40000,
+            "height": height, "band": 5, "x_taps": x_taps, "taps": len(taps), "half": 2, "shift": 2, "factor": 40000,
             "scale": half, "delta": three, **{name: table.ctypes.data for name, table in tables.items()},
             **spec.places(target, n, (left + right) * channels, len(taps), kernel[0]),
         }  # fmt: skip

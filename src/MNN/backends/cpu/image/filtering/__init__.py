@@ -1,0 +1,1 @@
+"""Pixels from their neighbours."""
