@@ -147,3 +147,13 @@ def test_points_far_away(kind: Any) -> None:
     p = np.array([[0, 0], [far, 0], [far, far], [far / 2, far / 3], [0, far]], kind)
     assert sorted(np.asarray(mcv.convexHull(p, returnPoints=False)).ravel().tolist()) == [0, 1, 2, 4]
     assert mcv.contourArea(p[[0, 1, 2, 4]]) == pytest.approx(float(far) ** 2)
+
+
+def test_hulls_stay_when_others_are_found() -> None:
+    """Memory that is used again for few points must not be what results lie in."""
+    random = np.random.default_rng(0)
+    points = [random.integers(0, 90, (n, 2)).astype(np.int32) for n in (3, 200, 257, 600)]
+    found = [np.asarray(mcv.convexHull(p, returnPoints=False)) for p in points]
+    again = [np.asarray(mcv.convexHull(p, returnPoints=False)).copy() for p in points]
+    for one, other in zip(found, again, strict=True):
+        np.testing.assert_array_equal(one, other)

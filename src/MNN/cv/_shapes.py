@@ -55,7 +55,7 @@ def convexHull(points: ArrayLike, clockwise: bool = False, returnPoints: bool = 
     p = _points(points)
     order = hull(p, Measure.HULL, clockwise)[1]
     kind = np.float32 if p.dtype.kind == "f" else np.int32
-    return _wrap(p.take(order, 0)[:, None].astype(kind, copy=False) if returnPoints else order[:, None].copy())
+    return _wrap(p.take(order, 0)[:, None].astype(kind, copy=False) if returnPoints else order[:, None])
 
 
 def minAreaRect(points: ArrayLike) -> Rotated:  # noqa: N802

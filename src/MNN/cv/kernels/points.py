@@ -2,41 +2,64 @@
 
 from __future__ import annotations
 
+import functools
+import threading
+
 import numpy as np
 
 from MNN.backends.cpu.image.points import NUMBERS, Measure, PointsSpec
-from MNN.cv.kernels.run import Array, address, alone
+from MNN.cv.kernels.run import Alone, Array, address, alone
 
-_SPEC = PointsSpec.of()
+_FEW = 256
+"""Points for which there is memory at hand: making it takes as long as to measure them."""
+
+
+class _Room:
+    """Memory to measure so many points in."""
+
+    def __init__(self, count: int) -> None:
+        each = 2 * (count + 1)
+        self.points, self.result, self.order = np.empty((count, 2)), np.empty(NUMBERS), np.empty(3 * each, np.int32)
+        order = address(self.order)
+        self.places = address(self.points), address(self.result), order, order + 4 * each, order + 8 * each
+
+
+class _Own(threading.local):
+    """The memory of one thread."""
+
+    def __init__(self) -> None:
+        self.room = _Room(_FEW)
+
+
+_OWN = _Own()
+
+
+@functools.cache
+def _kernel() -> Alone:
+    return alone(PointsSpec.of())
 
 
 def measured(points: Array, what: Measure) -> list[float]:
     """What a :class:`Measure` has to say in numbers of points (count, 2)."""
-    found: list[float] = _run(points, what, False)[0].tolist()
+    found: list[float] = _run(points, what, False).result.tolist()
     return found
 
 
 def hull(points: Array, what: Measure, clockwise: bool) -> tuple[list[float], Array]:
     """The same, and the places (i32) of the hull's corners."""
-    numbers, order = _run(points, what, clockwise)
-    found = numbers.tolist()
-    return found, order[: int(found[0])]
+    room = _run(points, what, clockwise)
+    found = room.result.tolist()
+    return found, room.order[: int(found[0])].copy()
 
 
-def _run(points: Array, what: Measure, clockwise: bool) -> tuple[Array, Array]:
-    points = np.ascontiguousarray(points, np.float64)
-    kernel, pack = alone(_SPEC)
+def _run(points: Array, what: Measure, clockwise: bool) -> _Room:
+    kernel, pack = _kernel()
     count = len(points)
-    result = np.empty(NUMBERS)
-    if what >= Measure.AREA:
-        kernel(pack(address(points), count, what, 0, address(result), 0, 0, 0), 0, 1, None)
-        return result, result
-    room = 2 * (count + 1)
-    memory = np.empty(3 * room, np.int32)
-    order = address(memory)
-    places = (order, order + 4 * room, order + 8 * room)
-    kernel(pack(address(points), count, what, int(clockwise), address(result), *places), 0, 1, None)
-    return result, memory
+    room = _OWN.room if count <= _FEW else _Room(count)
+    room.points[:count] = points
+    place, result, *order = room.places
+    kernel(pack(place, count, what, clockwise, result, *order), 0, 1, None)
+    return room
 
 
 __all__ = ["Measure", "hull", "measured"]
