@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from MNN.backends.cpu.image.resize import PickSpec, ResizeSpec
-from MNN.cv._constants import INTER_NEAREST, INTER_NEAREST_EXACT
+from MNN.backends.cpu.image.resize import HalveSpec, PickSpec, ResizeSpec
+from MNN.cv._constants import INTER_AREA, INTER_LINEAR, INTER_NEAREST, INTER_NEAREST_EXACT
 from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, getNumThreads, target, worthwhile
 from MNN.cv.kernels.taps import Taps, taps
 from MNN.ir.dtype import DType
@@ -42,6 +42,9 @@ def _resize(
 ) -> Call:  # fmt: skip
     source_height, source_width, channels = shape
     width, height = size
+    halved = factors == (0.5, 0.5) and (source_height, source_width) == (2 * height, 2 * width)
+    if halved and interpolation in (INTER_LINEAR, INTER_AREA):
+        return _halving(shape, dtype, size)
     shrinks = factors[0] <= 1 and factors[1] <= 1
     rows = taps(source_height, height, factors[1], interpolation, shrinks)
     columns = taps(source_width, width, factors[0], interpolation, shrinks)
@@ -53,6 +56,14 @@ def _resize(
     args = {"width": width, "height": height, "band": band, "src_row": source_width * pixel, "out_row": width * pixel}
     args |= {name: address(table) for name, table in tables.items()}
     return Call(PickSpec.of(pixel), args, ("src", "out"), -(-height // band), tables)
+
+
+def _halving(shape: tuple[int, int, int], dtype: np.dtype[Any], size: tuple[int, int]) -> Call:
+    (_, source_width, channels), (width, height) = shape, size
+    band = bands(height, height * width * channels)
+    args = {"width": width, "height": height, "band": band, "src_row": source_width * channels,
+            "out_row": width * channels}  # fmt: skip
+    return Call(HalveSpec.of(TYPES[dtype], channels), args, ("src", "out"), -(-height // band), None)
 
 
 def resampling(

@@ -10,7 +10,7 @@ from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.image.lines import move, put_line
 from MNN.backends.cpu.image.numbers import widened
 from MNN.backends.cpu.lang.element import Tail, load, make_tail, storage_type
-from MNN.backends.cpu.lang.module import F32, I8, I64, PTR, Kernel, Value, int_type
+from MNN.backends.cpu.lang.module import F32, I8, I64, PTR, Builder, Kernel, Value, int_type
 from MNN.backends.cpu.lang.nest import minimum
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
@@ -18,6 +18,8 @@ from MNN.ir.dtype import DType
 
 _UNROLL = 4
 _LINE = 64
+_HALVED = 16
+"""Pixels that are worked on at a time where pictures are halved."""
 
 
 @dataclass(frozen=True)
@@ -249,4 +251,55 @@ class PickSpec(KernelSpec):
         return k.finish()
 
 
-__all__ = ["PickSpec", "ResizeSpec"]
+@dataclass(frozen=True)
+class HalveSpec(KernelSpec):
+    """``out[y, x]``: the mean of the four pixels from ``src[2y, 2x]`` on; 1 to 4 ``channels`` beside each other. Of
+    whole numbers halves are rounded up.
+
+    Slots: ``src``, ``src_row`` (elements from one row to the next), ``out``, ``out_row``, ``width``, ``height`` (of the
+    result), ``band`` (rows of a block).
+    """
+
+    shaped: ClassVar[bool] = True
+
+    dtype: DType
+    channels: int
+
+    def slots(self) -> tuple[str, ...]:
+        return ("src", "src_row", "out", "out_row", "width", "height", "band")
+
+    def emit(self, target: Target) -> str:
+        k = Kernel.of(self.slots(), target)
+        b, slot, channels = k.b, k.slot, self.channels
+        element = storage_type(self.dtype)
+        with b.loop(k.begin, k.end) as block:
+            start = block.index * slot("band")
+            with b.loop(start, minimum(k, slot("height"), start + slot("band"))) as row:
+                above = b.gep(k.pointer("src"), element, row.index * 2 * slot("src_row"))
+                below = b.gep(above, element, slot("src_row"))
+                out = b.gep(k.pointer("out"), element, row.index * slot("out_row"))
+
+                def halve(x: Value, pixels: int, above: Value = above, below: Value = below, out: Value = out) -> None:
+                    at, count = x * (2 * channels), 2 * channels * pixels
+                    one, other = (b.load(element.vec(count), b.gep(r, element, at)) for r in (above, below))
+                    b.store(self._mean(b, one, other, pixels), b.gep(out, element, x * channels))
+
+                whole = b.and_(slot("width"), -_HALVED)
+                with b.loop(0, whole, _HALVED) as each:
+                    halve(each.index, _HALVED)
+                with b.loop(whole, slot("width")) as each:
+                    halve(each.index, 1)
+        return k.finish()
+
+    def _mean(self, b: Builder, above: Value, below: Value, pixels: int) -> Value:
+        wide = {DType.U8: DType.U16, DType.F32: DType.F32}.get(self.dtype, DType.I32)
+        column = b.add(widened(b, above, self.dtype, wide), widened(b, below, self.dtype, wide))
+        lefts = [2 * self.channels * i + c for i in range(pixels) for c in range(self.channels)]
+        total = b.add(b.shuffle(column, None, lefts), b.shuffle(column, None, [i + self.channels for i in lefts]))
+        if wide is DType.F32:
+            return b.mul(total, 0.25)
+        moved = (b.ashr if wide.is_signed else b.lshr)(b.add(total, 2), 2)
+        return b.convert("trunc", moved, storage_type(self.dtype).vec(len(lefts)))
+
+
+__all__ = ["HalveSpec", "PickSpec", "ResizeSpec"]
