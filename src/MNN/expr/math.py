@@ -359,6 +359,16 @@ def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Var:
     return _bits("BITWISE_XOR", x, y)
 
 
+def left_shift(x: ArrayLike, y: ArrayLike) -> Var:
+    """Integers ``x * 2^y``; bits that leave are lost."""
+    return _bits("LEFTSHIFT", x, y)
+
+
+def right_shift(x: ArrayLike, y: ArrayLike) -> Var:
+    """Integers ``floor(x / 2^y)``."""
+    return _bits("RIGHTSHIFT", x, y)
+
+
 def select(cond: ArrayLike, x: ArrayLike, y: ArrayLike) -> Var:
     """``x`` where ``cond`` is not 0, ``y`` elsewhere; the three broadcast."""
     a, b = pair(x, y)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from MNN.errors import ShapeError
+from MNN.errors import MNNError, ShapeError
 from MNN.expr import build, indexing, math, products, reducing, shaping
 from MNN.expr.arrays import direct, few, places, views
 from MNN.expr.arrays.mistakes import told
@@ -88,6 +88,34 @@ class _Methods(Var):
 
     def __rxor__(self, other: ArrayLike) -> Var:
         return math.bitwise_xor(other, self)
+
+    def __lshift__(self, other: ArrayLike) -> Var:
+        return math.left_shift(self, other)
+
+    def __rlshift__(self, other: ArrayLike) -> Var:
+        return math.left_shift(other, self)
+
+    def __rshift__(self, other: ArrayLike) -> Var:
+        return math.right_shift(self, other)
+
+    def __rrshift__(self, other: ArrayLike) -> Var:
+        return math.right_shift(other, self)
+
+    def __divmod__(self, other: ArrayLike) -> tuple[Var, Var]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: ArrayLike) -> tuple[Var, Var]:
+        return math.floordiv(other, self), math.floormod(other, self)
+
+    def __round__(self, decimals: int | None = None) -> Var:
+        return self.round(decimals or 0)
+
+    def __contains__(self, value: ArrayLike) -> bool:
+        return bool((self == value).any())
+
+    def __invert__(self) -> Var:
+        raise MNNError("~ of a Var: truth values are whole numbers here; say what is meant: MNN.numpy.logical_not() of "
+                       "truth values or MNN.numpy.invert() of bits")  # fmt: skip
 
     def __pos__(self) -> Var:
         return build.own(self)

@@ -157,6 +157,23 @@ class Output:
             return self.read()
         return _locked(self._array())
 
+    def tolist(self) -> Any:
+        """The numbers as Python's, in lists as deep as there are axes."""
+        return self._array().tolist()
+
+    def __dlpack__(
+        self, *, stream: None = None, max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None, copy: bool | None = None,
+    ) -> object:  # fmt: skip
+        """A copy of the numbers for another library (``torch.from_dlpack``). What reads such capsules may write to
+        them, and numbers of constants do not change: so there is none without a copy."""
+        if copy is False:
+            raise BufferError("numbers of a Var are given to other libraries as a copy")
+        return self.read().__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array().__dlpack_device__()
+
     def write(self, value: ArrayLike) -> None:
         """New numbers for a placeholder, trainable or constant of its shape, in row-major order.
 
@@ -257,6 +274,10 @@ class Output:
         if self.size != 1:
             raise MNNError(f"{self.size} elements cannot be one number")
         return self._array().item()
+
+    def __format__(self, how: str) -> str:
+        """With a format, as that of its one number."""
+        return format(self._single(), how) if how else str(self)
 
     def __repr__(self) -> str:
         try:

@@ -141,12 +141,12 @@ def invert(x: ArrayLike) -> Var:
 
 def left_shift(x1: ArrayLike, x2: ArrayLike) -> Var:
     """``x1 * 2^x2`` of integers; bits that leave are lost."""
-    return build.to_var(at_hand(_np.left_shift, *_whole(x1, x2, "left_shift")))
+    return math.left_shift(*_whole(x1, x2, "left_shift"))
 
 
 def right_shift(x1: ArrayLike, x2: ArrayLike) -> Var:
     """``floor(x1 / 2^x2)`` of integers."""
-    return build.to_var(at_hand(_np.right_shift, *_whole(x1, x2, "right_shift")))
+    return math.right_shift(*_whole(x1, x2, "right_shift"))
 
 
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Var:
