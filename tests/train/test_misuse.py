@@ -9,6 +9,7 @@ import pytest
 
 import MNN
 from MNN.errors import MNNError, ShapeError
+from MNN.nn import initial
 
 F, nn, optim, train = MNN.expr, MNN.nn, MNN.optim, MNN.train
 RNG = np.random.default_rng(5)
@@ -150,6 +151,15 @@ CALLS = {
     "batch_norm": (nn.batch_norm, ()),
     "dropout": (nn.dropout, ()),
     "seed": (nn.seed, ()),
+    "linear's bias": (lambda v: nn.linear(3, 4, v), (None, -3)),
+    "conv's bias": (lambda v: nn.conv(3, 4, [1, 1], bias=v), (None, -3)),
+    "depthwise": (lambda v: nn.conv(1, 4, [1, 1], depthwise=v), (None, -3)),
+    "padding_mode": (lambda v: nn.conv(3, 4, [1, 1], padding_mode=v), ()),
+    "shuffle": (lambda v: MNN.data.DataLoader(MNN.data.ArrayDataset(X, Y), 1, v), (None, -3)),
+    "drop_last": (lambda v: MNN.data.DataLoader(MNN.data.ArrayDataset(X, Y), 1, drop_last=v), (None, -3)),
+    "keep_best": (lambda v: fitted(keep_best=v, epochs=0), (None, -3)),
+    "freeze": (lambda v: Net().freeze(v), (None, -3)),
+    "training": (lambda v: Net().train(v), (None, -3)),
     "groups": (lambda v: optim.SGD(Net(), 0.1, groups=v), ()),
     "precision": (lambda v: optim.ADAM(Net(), 0.1, precision=v), ()),
     "threads": (lambda v: optim.ADAM(Net(), 0.1, threads=v), (None,)),
@@ -215,6 +225,38 @@ def test_wrong_things_are_told_in_one_sentence(name):
             call(value)
         assert "\n" not in str(told.value)
         assert 15 < len(str(told.value)) < 300, value
+
+
+@pytest.mark.parametrize("size", [2**70, 10**10, -1, 0])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: nn.linear(n, 3), lambda n: nn.linear(3, n), lambda n: nn.conv(n, 4, [3, 3]),
+        lambda n: nn.conv(4, n, [3, 3]),
+        nn.batch_norm, nn.layer_norm, lambda n: nn.embedding(n, 3), lambda n: nn.embedding(3, n),
+    ],
+)  # fmt: skip
+def test_sizes_that_no_layer_has(make, size):
+    with pytest.raises(MNNError, match="is a whole number of at least 1 and of at most 31 bits, found"):
+        make(size)
+
+
+def test_layers_larger_than_memory(monkeypatch):
+    """What numpy says when it is refused memory, which may be any amount here."""
+
+    def refused(*_):
+        raise MemoryError("Unable to allocate 224. GiB")
+
+    monkeypatch.setattr(initial, "_generator", type("", (), {"uniform": refused, "standard_normal": refused})())
+    for make in (lambda: nn.linear(3, 4), lambda: nn.conv(3, 4, [1, 1]), lambda: nn.embedding(4, 3)):
+        with pytest.raises(MNNError, match=r"there is no memory for a parameter of shape \[4, 3"):
+            make()
+
+
+def test_labels_to_ignore_have_32_bits():
+    for label in (2**70, 10**10, -(10**10)):
+        with pytest.raises(MNNError, match="ignore is a label"):
+            nn.loss.softmax_cross_entropy(X, Y, ignore=label)
 
 
 SETTINGS = {

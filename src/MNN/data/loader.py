@@ -16,6 +16,7 @@ from MNN.expr import build
 from MNN.expr.types import data_format
 from MNN.expr.var import Var
 from MNN.formatting import plural
+from MNN.nn.settings import truth
 
 Batch = tuple[list[Var], list[Var]]
 AHEAD = 2
@@ -50,7 +51,7 @@ class DataLoader:
                 "batch_size must be a positive whole number and num_workers one that is not negative, found "
                 f"{batch_size!r}, {num_workers!r}"
             )
-        self.dataset, self.batch_size, self.shuffle = dataset, int(batch_size), bool(shuffle)
+        self.dataset, self.batch_size, self.shuffle = dataset, int(batch_size), truth("shuffle", shuffle)
         self.seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else int(seed)
         self.epoch = -1
         """How often it has begun anew, from 0 on: with the seed it decides the order."""
@@ -61,7 +62,7 @@ class DataLoader:
         self._waiting: deque[tuple[Future[Parts], np.ndarray]] = deque()
         self._order = np.zeros(0, np.int64)
         self._begun = 0
-        self.drop_last = bool(drop_last)
+        self.drop_last = truth("drop_last", drop_last)
         if not len(dataset):
             raise MNNError("the dataset is empty")
         if not len(self):

@@ -18,8 +18,7 @@ from MNN.expr.var import Var
 from MNN.nn import initial
 from MNN.nn.module import Module
 from MNN.nn.quantizer import Quantizer
-from MNN.nn.settings import count as check_count
-from MNN.nn.settings import not_negative, portion, shown
+from MNN.nn.settings import extent, not_negative, portion, shown, truth
 from MNN.nn.steps import check_batch, step_number
 
 
@@ -59,16 +58,18 @@ class Conv(Module):
     ) -> None:
         super().__init__()
         kernel, pads = _pair(kernel_size, "kernel_size"), _pair(padding, "padding")
-        check_count("in_channels", in_channels), check_count("out_channels", out_channels)
+        extent("in_channels", in_channels), extent("out_channels", out_channels)
         steps, spread = _pair(stride, "stride"), _pair(dilation, "dilation")
         if min(*steps, *spread) < 1:
             raise ShapeError(f"the strides and dilations of a convolution are at least 1, found {steps} and {spread}")
-        groups = in_channels if depthwise else 1
-        if min(in_channels, out_channels, *kernel) < 1 or out_channels % groups:
+        if not isinstance(padding_mode, Padding_Mode):
+            raise MNNError(f"padding_mode is one of Padding_Mode's, found {shown(padding_mode)}")
+        groups = in_channels if truth("depthwise", depthwise) else 1
+        if min(kernel) < 1 or out_channels % groups:
             raise ShapeError(f"no convolution of {in_channels} channels to {out_channels} with a kernel of {kernel}")
         shape = (out_channels, in_channels // groups, kernel[1], kernel[0])
         self.weight = _parameter(initial.xavier(shape, math.prod(shape[1:])))
-        self.bias = _parameter(np.zeros(out_channels, np.float32)) if bias else None
+        self.bias = _parameter(initial.constant(out_channels, 0.0)) if truth("bias", bias) else None
         self._stride, self._dilation = steps, spread
         self._pads, self._groups = pads, groups
         self._mode = Padding_Mode.CAFFE if any(pads) else padding_mode
@@ -89,10 +90,9 @@ class Linear(Module):
 
     def __init__(self, in_channels: int, out_channels: int, bias: bool = True) -> None:
         super().__init__()
-        if min(check_count("in_channels", in_channels), check_count("out_channels", out_channels)) < 1:
-            raise ShapeError(f"no product of {in_channels} channels to {out_channels}")
+        extent("in_channels", in_channels), extent("out_channels", out_channels)
         self.weight = _parameter(initial.xavier((out_channels, in_channels), in_channels))
-        self.bias = _parameter(np.zeros(out_channels, np.float32)) if bias else None
+        self.bias = _parameter(initial.constant(out_channels, 0.0)) if truth("bias", bias) else None
 
     def forward(self, x: ArrayLike) -> Var:
         """``[..., in]`` to ``[..., out]``."""
@@ -110,12 +110,11 @@ class BatchNorm(Module):
         super().__init__()
         if dims not in (2, 4):
             raise ShapeError(f"batch_norm takes tensors of 2 or 4 axes, found dims={dims}")
-        if check_count("channels", channels) < 1:
-            raise ShapeError(f"batch_norm takes tensors of at least one channel, found {channels}")
-        self.scale = _parameter(np.ones(channels, np.float32))
-        self.bias = _parameter(np.zeros(channels, np.float32))
-        self.running_variance = self.register_statistic(np.ones(channels, np.float32))
-        self.running_mean = self.register_statistic(np.zeros(channels, np.float32))
+        extent("channels", channels)
+        self.scale = _parameter(initial.constant(channels, 1.0))
+        self.bias = _parameter(initial.constant(channels, 0.0))
+        self.running_variance = self.register_statistic(initial.constant(channels, 1.0))
+        self.running_mean = self.register_statistic(initial.constant(channels, 0.0))
         self._channels, self._momentum = channels, portion("momentum", momentum)
         self._epsilon = not_negative("epsilon", epsilon)
 
@@ -154,10 +153,9 @@ class LayerNorm(Module):
 
     def __init__(self, channels: int, epsilon: float = 1e-5) -> None:
         super().__init__()
-        if check_count("channels", channels) < 1:
-            raise ShapeError(f"layer_norm takes an axis of at least one channel, found {channels}")
-        self.gamma = _parameter(np.ones(channels, np.float32))
-        self.beta = _parameter(np.zeros(channels, np.float32))
+        extent("channels", channels)
+        self.gamma = _parameter(initial.constant(channels, 1.0))
+        self.beta = _parameter(initial.constant(channels, 0.0))
         self._epsilon = not_negative("epsilon", epsilon)
 
     def forward(self, x: ArrayLike) -> Var:
@@ -170,8 +168,7 @@ class Embedding(Module):
 
     def __init__(self, count: int, width: int) -> None:
         super().__init__()
-        if min(check_count("count", count), check_count("width", width)) < 1:
-            raise ShapeError(f"no embedding of {count} rows of {width} numbers")
+        extent("count", count), extent("width", width)
         self.weight = _parameter(initial.normal((count, width), 1.0))
 
     def forward(self, x: ArrayLike) -> Var:

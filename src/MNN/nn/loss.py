@@ -13,7 +13,7 @@ from MNN.expr.types import NC4HW4, NCHW
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
 from MNN.nn.ctc import ctc
-from MNN.nn.settings import count, portion
+from MNN.nn.settings import count, portion, shown
 
 
 def _two(predicts: ArrayLike, targets: ArrayLike) -> tuple[Var, Var]:
@@ -95,6 +95,8 @@ def softmax_cross_entropy(
     classes = int(x.shape[-1])
     share = portion("smoothing", smoothing)
     ignore = None if ignore is None else count("ignore", ignore)
+    if ignore is not None and not -(1 << 31) <= ignore < 1 << 31:
+        raise MNNError(f"ignore is a label, a whole number of 32 bits, found {shown(ignore)}")
     if y._expr.op == "Const":
         array = y._array()
         check_labels(array if ignore is None else array[array != ignore], classes)

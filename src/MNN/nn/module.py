@@ -12,7 +12,7 @@ import numpy as np
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import build
 from MNN.expr.var import Var
-from MNN.nn.settings import shown
+from MNN.nn.settings import shown, truth
 from MNN.schema.arrays import read_arrays, write_arrays
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Module:
 
     def train(self, flag: bool = True) -> None:
         """Switches training on or off, here and in the modules inside."""
-        self._training = bool(flag)
+        self._training = truth("flag", flag)
         for child in self._children.values():
             child.train(flag)
 
@@ -156,7 +156,7 @@ class Module:
 
     def freeze(self, flag: bool = True) -> None:
         """Leaves the parameters of this module and those inside as they are when an optimizer makes steps; or not."""
-        self._frozen = bool(flag)
+        self._frozen = truth("flag", flag)
         for child in self._children.values():
             child.freeze(flag)
 

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from MNN.errors import MNNError
+from MNN.errors import MNNError, ShapeError
 
 T = TypeVar("T")
 
@@ -94,6 +94,14 @@ def count(name: str, value: object) -> int:
     return int(value)
 
 
+def extent(name: str, value: object) -> int:
+    """The size of an axis: a whole number of at least 1 and of at most 31 bits, as files have it."""
+    found = count(name, value)
+    if not 1 <= found < 1 << 31:
+        raise ShapeError(f"{name} is a whole number of at least 1 and of at most 31 bits, found {shown(value)}")
+    return found
+
+
 def flag(name: str, value: object) -> bool:
     """True or False, or a number in their place."""
     if not isinstance(value, (bool, np.bool_, numbers.Integral)):
@@ -101,4 +109,12 @@ def flag(name: str, value: object) -> bool:
     return bool(value)
 
 
-__all__ = ["Setting", "count", "flag", "not_negative", "number", "portion", "share", "shown", "whole", "whole_or_none"]
+def truth(name: str, value: object) -> bool:
+    """:func:`flag`, of which None is False, as in PyMNN."""
+    return value is not None and flag(name, value)
+
+
+__all__ = [
+    "Setting", "count", "extent", "flag", "not_negative", "number", "portion", "share", "shown", "truth", "whole",
+    "whole_or_none",
+]  # fmt: skip

@@ -16,7 +16,7 @@ from MNN.data.loader import Batch, DataLoader
 from MNN.errors import MNNError
 from MNN.expr.var import Var
 from MNN.nn.module import Module, in_mode, set_parameters
-from MNN.nn.settings import not_negative
+from MNN.nn.settings import not_negative, truth
 from MNN.optim.methods import ADAM
 from MNN.optim.optimizer import Optimizer
 from MNN.optim.schedules import Schedule
@@ -87,6 +87,7 @@ def fit(
         raise MNNError(f"optimizer is made beforehand, such as MNN.optim.SGD(model, 0.1), found {own!r}")
     if own.module is not model:
         raise MNNError("the optimizer trains another module than the one that is given")
+    keep_best = truth("keep_best", keep_best)
     if precision is not None:
         own.precision = precision
     found, best = History(), dict[str, np.ndarray]()
