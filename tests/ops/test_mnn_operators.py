@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from MNN.errors import MNNError, ShapeError
+from MNN.frontends.onnx_export import onnx_model
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from tests.harness import RUNNERS, default_runner
@@ -198,3 +200,18 @@ def test_space_to_depth_is_the_inverse_in_both_orders():
 def test_what_does_not_fit_is_an_error(op, operands, attrs):
     with pytest.raises(ShapeError, match="node"):
         run(op, *operands, **attrs)
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_one_hot_has_no_place_for_negative_indices(axis):
+    """As the official engine, TensorFlow and TensorFlow Lite have it; ONNX counts from the end, which its front end
+    says, and what goes to ONNX does not."""
+    at = np.random.default_rng(7).integers(-9, 9, (3, 4)).astype(np.int64)
+    want = np.moveaxis((at[..., None] == np.arange(5)).astype(np.float32) * 2 - 1, -1, axis)
+    parts = [np.array(5, np.int32), np.float32(1), np.float32(-1)]
+    np.testing.assert_array_equal(run("OneHot", at, *parts, axis=axis), want)
+    values = [Value(f"i{k}", DType.of(np.asarray(a)), np.shape(a), np.asarray(a)) for k, a in enumerate([at, *parts])]
+    values[0].data, out = None, Value("out", DType.F32, want.shape)
+    model = onnx_model(Graph("g", [values[0]], [out], [Node("OneHot", "node", values, [out], {"axis": axis})]))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_array_equal(session.run(None, {"i0": at})[0], want)

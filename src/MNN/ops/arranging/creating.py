@@ -12,7 +12,6 @@ from MNN.ir import symbolic
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
-from MNN.ir.scalar import BodyBuilder
 from MNN.ir.shape import elements
 from MNN.ir.traced import room_of
 from MNN.ops.core.base import Operator, register
@@ -171,7 +170,7 @@ class MatrixBandPart(Operator):
 
 @register("OneHot")
 class OneHot(Operator):
-    """indices, depth, on, off: a new axis of size depth with ``on`` at the index; negative ones count from the end."""
+    """indices, depth, on, off: a new axis of size depth with ``on`` at the index, if it is one of the axis' places."""
 
     attributes = {"dType": "DT_FLOAT", "axis": -1}
 
@@ -185,12 +184,7 @@ class OneHot(Operator):
         axis += rank if axis < 0 else 0
         line = b.reshape(iota(b, depth), [depth if i == axis else 1 for i in range(rank)])
         at = b.cast(b.unsqueeze(indices, [axis]), DType.I64)
-
-        def body(s: BodyBuilder, i: int, n: int) -> int:
-            negative = s("lt", i, s.const(0, DType.I64))
-            return s("eq", s("select", negative, s("add", i, s.const(depth, DType.I64)), i), n)
-
-        hit = b.map(body, at, line)
+        hit = b.op("eq", at, line)
         return [b.op("select", hit, b.reshape(on, (1,) * rank), b.reshape(off, (1,) * rank))]
 
 

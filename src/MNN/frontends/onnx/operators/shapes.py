@@ -113,10 +113,13 @@ def trilu(ctx: Context, node: OnnxNode) -> Value:
 
 @onnx_op("OneHot", operands=Operands(singles=(1,)))
 def one_hot(ctx: Context, node: OnnxNode) -> Value:
-    """values holds the numbers (off, on)."""
+    """values holds the numbers (off, on); negative indices count from the end."""
     off, on = ctx.emit("Slice", [node.input(2)], 2, axis=0, slicePoints=[1, 1], sourceType="TORCH")
     parts = [ctx.op("Squeeze", v, squeezeDims=[0]) for v in (on, off)]
     indices, depth = node.input(0), node.input(1)
     if indices.dtype is not None and not indices.dtype.is_int:
         indices = ctx.op("Cast", indices, dstT="DT_INT64")
+    count = ctx.op("CastLike", ctx.op("Reshape", depth, ctx.const(np.zeros(0, np.int64))), indices)
+    negative = ctx.op("BinaryOp", indices, ctx.const_like(0, indices), opType="LESS")
+    indices = ctx.op("Select", negative, ctx.op("BinaryOp", indices, count, opType="ADD"), indices)
     return ctx.op("OneHot", indices, depth, *parts, axis=node.int_attr("axis", -1))

@@ -182,6 +182,7 @@ def one_hot(e: Exporter, node: Node) -> str:
     on, off = e.required(node, 2), e.required(node, 3)
     values = e.op("Concat", *(e.op("Reshape", e.name(v), e.const([1])) for v in (off, on)), axis=0)
     indices, depth = e.i64(node, 0), e.op("Reshape", e.i64(node, 1), e.const(np.zeros(0, np.int64)))
+    indices = e.op("Where", e.op("Less", indices, e.const(0)), depth, indices)  # where ONNX counts from the end
     if e.required(node, 0).shape == ():  # ONNX has it for indices of one axis and more
         one = e.op("OneHot", e.op("Reshape", indices, e.const([1])), depth, values, axis=-1)
         return e.op("Squeeze", one, e.const([0]))

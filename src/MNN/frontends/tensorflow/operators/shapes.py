@@ -155,9 +155,4 @@ def where(ctx: Context, node: TfNode) -> Value:
 
 @tf_op("OneHot")
 def one_hot(ctx: Context, node: TfNode) -> Value:
-    """Numbers outside have no place, negative ones too."""
-    indices, depth, on, off = node.tensors(0, 4)
-    outside = ctx.op("BinaryOp", indices, ctx.const_like(0, indices), opType="LESS")
-    limit = depth if depth.dtype is indices.dtype else ctx.op("CastLike", depth, indices)
-    shifted = ctx.op("Select", outside, limit, indices)
-    return ctx.op("OneHot", shifted, depth, on, off, axis=node.int_attr("axis", -1))
+    return ctx.op("OneHot", *node.tensors(0, 4), axis=node.int_attr("axis", -1))

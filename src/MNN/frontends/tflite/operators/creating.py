@@ -39,11 +39,7 @@ def range_(ctx: Context, node: TfliteNode) -> Value:
 
 @tflite_op("ONE_HOT", stored=True)
 def one_hot(ctx: Context, node: TfliteNode) -> Value:
-    """Only numbers from 0 to the depth have a place; ours counts negative ones from the end, so they are moved out."""
-    at, depth, on, off = (node.input(i) for i in range(4))
-    negative = ctx.binary("LESS", at, ctx.const_like(0, at))
-    at = ctx.op("Select", negative, ctx.cast(depth, at.dtype or DType.I32), at)
-    return ctx.op("OneHot", at, depth, on, off, axis=node.number("axis", -1))
+    return ctx.op("OneHot", *(node.input(i) for i in range(4)), axis=node.number("axis", -1))
 
 
 @tflite_op("BROADCAST_ARGS")
