@@ -138,14 +138,14 @@ class Dropout(Module):
         super().__init__()
         if not isinstance(dropout_ratio, (int, float, np.number)) or not 0 <= dropout_ratio < 1:
             raise MNNError(f"a dropout ratio is at least 0 and below 1, found {shown(dropout_ratio)}")
-        self._ratio, self._seed = float(dropout_ratio), initial.next_seed()
+        self._ratio, self.seed = float(dropout_ratio), initial.next_seed()
 
     def forward(self, x: ArrayLike) -> Var:
         """The same shape."""
         v = build.floats(x)
         if not self.is_training or not self._ratio:
             return build.own(v)
-        return build.apply("StepDropout", v, step_number(), layout=v.data_format, seed=self._seed, ratio=self._ratio)
+        return build.apply("StepDropout", v, step_number(), layout=v.data_format, seed=self.seed, ratio=self._ratio)
 
 
 class LayerNorm(Module):

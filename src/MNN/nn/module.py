@@ -248,10 +248,8 @@ class _Clones:
         return found
 
 
-@contextlib.contextmanager
-def in_mode(module: Module, training: bool) -> Iterator[None]:
-    """Within, a module and those inside are in training mode, or in inference mode. Afterwards each is in the mode that
-    it was in, also where these differ."""
+def inside(module: Module) -> list[Module]:
+    """A module and those inside, each once."""
     found: dict[int, Module] = {}
     stack = [module]
     while stack:
@@ -259,7 +257,14 @@ def in_mode(module: Module, training: bool) -> Iterator[None]:
         if id(one) not in found:
             found[id(one)] = one
             stack += one._children.values()
-    before = [(one, one._training) for one in found.values()]
+    return list(found.values())
+
+
+@contextlib.contextmanager
+def in_mode(module: Module, training: bool) -> Iterator[None]:
+    """Within, a module and those inside are in training mode, or in inference mode. Afterwards each is in the mode that
+    it was in, also where these differ."""
+    before = [(one, one._training) for one in inside(module)]
     outer = module.is_training
     module.train(training)
     try:

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from MNN.errors import MNNError
-from MNN.nn.module import Module, check_parameters, set_parameters
+from MNN.nn.layers import Dropout
+from MNN.nn.module import Module, check_parameters, inside, set_parameters
 from MNN.nn.settings import shown
 from MNN.optim.optimizer import Optimizer
 from MNN.schema.arrays import read_arrays, write_arrays
@@ -34,6 +35,7 @@ def write(
     texts = {"kind": type(optimizer).__name__, "history": history.text(), "settings": text_of(settings)}
     arrays |= {name: np.frombuffer(text.encode(), np.uint8) for name, text in texts.items()}
     arrays["seed"] = np.asarray(seed)
+    arrays["dropped"] = np.array([layer.seed for layer in _dropping(model)], np.int64)
     write_arrays(path, arrays)
 
 
@@ -62,8 +64,13 @@ def read(
     }
     history, seed = History.of(arrays["history"].tobytes().decode()), int(arrays["seed"])
     check_parameters(model, parts["model/"], where)
+    layers, dropped = _dropping(model), arrays.get("dropped", np.zeros(0, np.int64)).tolist()
+    if "dropped" in arrays and len(layers) != len(dropped):
+        raise MNNError(f"{where} is of another module: it has {len(dropped)} layers of dropout, this one {len(layers)}")
     optimizer.load_state(parts["optimizer/"])
     set_parameters(model, parts["model/"], where)
+    for layer, number in zip(layers, dropped, strict=False):
+        layer.seed = number
     return history, seed, parts["best/"]
 
 
@@ -75,6 +82,11 @@ def text_of(settings: object) -> str:
     except (TypeError, ValueError):
         pass
     raise MNNError(f"settings= is a dict of texts, numbers and lists of them by name, found {shown(settings)}")
+
+
+def _dropping(model: Module) -> list[Dropout]:
+    """The layers whose masks depend on a seed of their own, which another run of the program would draw anew."""
+    return [layer for layer in inside(model) if isinstance(layer, Dropout)]
 
 
 def numbers(model: Module) -> dict[str, np.ndarray]:
