@@ -7,6 +7,7 @@ import inspect
 from collections import defaultdict
 from pathlib import Path
 
+from MNN.frontends.torch.absent import ABSENT
 from MNN.frontends.torch.complex.tensor import COMPLEX
 from MNN.frontends.torch.registry import ATEN
 from MNN.frontends.torch.script.builtins import _ANY, _CONTAINERS
@@ -16,11 +17,8 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "torch-coverage.md"
 LEFT_OUT = {
     "operators of training (`*_backward`)": "gradients are not part of inference",
     "complex inputs and outputs": "give and take pairs: `torch.view_as_complex`, `torch.view_as_real`",
-    "`multinomial`, `poisson`, `exponential` and other draws": "draw them outside, and make them an input",
-    "`gradient`, `frexp`, `nextafter`, `histogramdd`": "see [custom operators](custom-operators.md)",
-    "Airy functions, orthogonal polynomials": "no kernel has them",
-    "`linalg_eig`, `linalg_ldl_*`, `geqrf`, `ormqr`": "eigenvalues of any matrix are complex; rarely in models",
 }
+"""Beside :data:`~MNN.frontends.torch.absent.ABSENT`, of which names that begin with ``_`` are none of users."""
 
 
 def text() -> str:
@@ -47,8 +45,13 @@ def text() -> str:
     quantised, plain = (", ".join(f"`{n}`" for n in sorted(names)) for names in (_OPERATORS, {*_ANY, *_CONTAINERS}))
     lines += ["## TorchScript alone", "", f"Quantised (eager mode): {quantised}.", ""]
     lines += [f"Lists, texts, numbers: {plain}.", ""]
-    lines += ["## Not supported", "", "| what | why |", "| --- | --- |"]
-    lines += [f"| {what} | {why} |" for what, why in LEFT_OUT.items()]
+    lines += ["## Not supported", "", "| what | why, and what else |", "| --- | --- |"]
+    absent: dict[str, list[str]] = defaultdict(list)
+    for name, what in ABSENT.items():
+        if not name.startswith("_"):
+            absent[what].append(f"`{name}`")
+    rows = [*LEFT_OUT.items(), *((", ".join(names), what) for what, names in absent.items())]
+    lines += [f"| {what} | {why} |" for what, why in rows]
     return "\n".join(lines) + "\n"
 
 

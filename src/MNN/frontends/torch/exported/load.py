@@ -203,6 +203,7 @@ class _Program:
         text = spec.get("out_spec") if isinstance(spec, dict) else None
         names = paths(text, len(flat)) if isinstance(text, str) else None
         for i, (name, item) in enumerate(flat):
+            self._ctx.where = f"output '{names[i] if names else name}'"
             value = item.value if isinstance(item, Number) else item.read(self._ctx)
             self._graph.outputs.append(self._named(value, names[i] if names else name))
 

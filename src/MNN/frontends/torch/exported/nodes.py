@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from MNN.errors import MISFITS, FormatError, MNNError, UnsupportedError
+from MNN.frontends.torch.absent import advice
 from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.calls import base_name, call, values
@@ -213,7 +214,9 @@ class Converter:
         if name in ("sym_size", "sym_numel", "sym_stride", "sym_storage_offset", "sym_is_contiguous"):
             return self._size(name, args)
         if all(t.find(n) is None for t in (ATEN, COMPLEX) for n in (name, base_name(name))):
-            self.ctx.model.report.unknown_operator(self.ctx.where, target.removeprefix("torch.ops."), "", ADVICE)
+            self.ctx.model.report.unknown_operator(
+                self.ctx.where, target.removeprefix("torch.ops."), "", advice(name, ADVICE)
+            )
             raise _UnknownOperatorError(f"{self.ctx.where}: no such operator here")
         if batched.is_batched([args, kwargs]):
             return batched.apply(self.ctx, name, args, kwargs)

@@ -273,6 +273,7 @@ class _Program:
                 self._outputs(item, f"{name}.{key}", depth + 1)
         elif isinstance(result, (Variable, Complex, Number, QuantizedTensor)):
             if isinstance(result, (Variable, Complex)):
+                self.ctx.where = f"output '{name}'"
                 value = result.read(self.ctx)
             else:
                 value = result.value if isinstance(result, Number) else result.real(self.ctx)

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from MNN.frontends.common.problems import Report
+from MNN.frontends.torch.absent import advice
 from MNN.frontends.torch.script.code import Code, dotted
 from MNN.frontends.torch.script.operators import ADVICE, is_known, short_name
 
@@ -16,7 +17,9 @@ def report_missing(code: Code, report: Report) -> None:
     for where, function in code.functions():
         for name in dict.fromkeys(_operators(function)):
             if not is_known(name) and not (name.startswith("ops.quantized.") and "pack" in name):
-                report.unknown_operator(where, short_name(name), "", f"{ADVICE} (some may be in branches never taken)")
+                short = short_name(name)
+                what = advice(short, ADVICE)
+                report.unknown_operator(where, short, "", f"{what} (some may be in branches never taken)")
 
 
 def _operators(function: ast.FunctionDef) -> Iterator[str]:

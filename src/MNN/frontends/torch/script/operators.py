@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from MNN.errors import UnsupportedError
+from MNN.frontends.torch.absent import advice
 from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.calls import base_name, call
@@ -57,7 +58,7 @@ def _operate(ctx: TorchBuilder, name: str, short: str, args: list[Any], kwargs: 
     if short in _OF_COMPLEX and args and isinstance(args[0], Complex):
         return _of_complex(ctx, short, *args)
     if ATEN.find(base_name(short)) is None and COMPLEX.find(base_name(short)) is None:
-        raise UnknownOperatorError(f"{short}: no such operator here; {ADVICE}")
+        raise UnknownOperatorError(f"{short}: no such operator here; {advice(short, ADVICE)}")
     if kwargs.get("dtype") in COMPLEX_PARTS:
         kwargs = {**kwargs, "dtype": ComplexType(COMPLEX_PARTS[kwargs["dtype"]])}
     return _numbers(ctx, call(ctx, short, args, kwargs))

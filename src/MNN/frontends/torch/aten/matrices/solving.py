@@ -141,10 +141,10 @@ def significant(
         rtol = 0.0
     kind = ctx.type_of(x)
     if rtol is None:
-        sides = [ctx.known(n, "a size") for n in ctx.sizes(x)[-2:]]
-        rtol = (
-            0.0 if atol is not None and _positive(atol) else max(sides) * (2.0**-52 if kind is DType.F64 else 2.0**-23)
-        )
+        sides = [ctx.scalar(n, kind) for n in ctx.sizes(x)[-2:]]
+        step = 2.0**-52 if kind is DType.F64 else 2.0**-23
+        strict = atol is not None and _positive(atol)
+        rtol = 0.0 if strict else ctx.binary("MUL", ctx.binary("MAXIMUM", *sides), step)
     largest = apply(ctx, "amax", [singular, [-1], True], {})
     bound = ctx.binary("MUL", largest, _line(ctx, rtol, kind))
     if atol is not None:

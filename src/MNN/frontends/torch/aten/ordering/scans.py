@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from MNN.frontends.torch.aten.slicing import END, cut
 from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.numbers import Number
 from MNN.frontends.torch.registry import apply, aten
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
@@ -19,14 +20,17 @@ def scanned(ctx: TorchBuilder, lines: Lines, axis: int, combine: Callable[[Lines
     """Everything until each place combined, in as many steps as the axis' size has bits (Hillis and Steele, "Data
     parallel algorithms", 1986): each step combines with what lies 1, 2, 4... places before.
 
-    ``combine`` takes earlier lines and later ones and is associative. The axis' size must be known.
+    ``combine`` takes earlier lines and later ones and is associative. Of an open axis the last steps have no places to
+    combine, as there are steps for the longest one.
     """
-    count = ctx.known(ctx.size(lines[0], axis), "the size of an axis that is scanned")
-    if count > MOST:
+    count = ctx.size(lines[0], axis)
+    if isinstance(count, Number):
+        lines = [ctx.op("KeptAxes", v, axes=[axis], most=MOST) for v in lines]
+    elif count > MOST:
         raise ctx.unsupported(f"scanning {count} places")
     reach = 1
-    while reach < count:
-        earlier, later = ([cut(ctx, v, axis, *part) for v in lines] for part in ((0, count - reach), (reach, END)))
+    while reach < (MOST if isinstance(count, Number) else count):
+        earlier, later = ([cut(ctx, v, axis, *part) for v in lines] for part in ((0, -reach), (reach, END)))
         joined = combine(earlier, later)
         heads = [cut(ctx, v, axis, 0, reach) for v in lines]
         lines = [apply(ctx, "cat", [[h, j], axis], {}) for h, j in zip(heads, joined, strict=True)]
