@@ -170,3 +170,27 @@ def test_a_complex_output_is_named() -> None:
     program = SimpleNamespace(ctx=ctx, _outputs=lambda *a: _Program._outputs(program, *a))  # type: ignore[arg-type]
     with pytest.raises(MNNError, match=r"output 'output\.1': a complex tensor"):
         _Program._outputs(program, [1, found], "output")  # type: ignore[arg-type]
+
+
+def test_the_largest_number_is_counted_whatever_its_edges_round_to() -> None:
+    """``low + (high - low)`` may be less than ``high``."""
+    weights = np.random.default_rng(1).standard_normal(25).astype(np.float32)
+    given = Variable(Value("weights", DType.F32, (25,), weights))
+    run = model("histogram", [(25,)], [np.float32], 4, weight=given, density=True)
+    apart = 0
+    for seed in range(30):
+        x = np.random.default_rng(seed).uniform(-9, 9, 25).astype(np.float32)
+        low, high = x.min(), x.max()
+        apart += low + (high - low) != high
+        wanted, edges = np.histogram(x, 4, weights=weights, density=True)
+        found, places = run(x)
+        np.testing.assert_allclose(places, edges, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(found, wanted, rtol=1e-3)
+    assert apart > 3
+
+
+@pytest.mark.parametrize("order", ["fro", "nuc", 1, 2, np.inf])
+def test_norms_of_empty_matrices_are_zero(order: Any) -> None:
+    for shape in ((5, 0), (0, 5), (0, 0)):
+        (found,) = model("linalg_matrix_norm", [shape], [np.float32], order)(np.zeros(shape, np.float32))
+        np.testing.assert_array_equal(found, 0)

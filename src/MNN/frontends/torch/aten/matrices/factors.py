@@ -176,14 +176,20 @@ def matrix_norm(
         last = ctx.rows(x, [*(i for i in range(ctx.rank_of(x)) if i not in (rows, columns)), rows, columns])
         singular = svdvals(ctx, last)
         kind = {"nuc": "SUM", 2: "MAXIMUM", -2: "MINIMUM"}[ord]
-        out = reduced(ctx, kind, singular, -1, False)
+        out = _extreme(ctx, kind, singular, -1, False)
         return ctx.unsqueeze(out, *sorted((rows, columns))) if keepdim else out
     if abs(ord) not in (1, math.inf):
         raise ctx.unsupported(f"the norm {ord} of matrices", "'fro', 'nuc', 1, 2 and infinity are")
     summed, other = (rows, columns) if abs(ord) == 1 else (columns, rows)
     lines = reduced(ctx, "SUM", ctx.unary("ABS", x), summed, True)
-    out = reduced(ctx, "MAXIMUM" if ord > 0 else "MINIMUM", lines, other, True)
+    out = _extreme(ctx, "MAXIMUM" if ord > 0 else "MINIMUM", lines, other, True)
     return out if keepdim else ctx.squeeze(out, *sorted((rows, columns)))
+
+
+def _extreme(ctx: TorchBuilder, kind: str, sizes: Value, axis: int, keepdim: bool) -> Value:
+    """Of numbers of which none is negative; the largest of none is 0."""
+    out = reduced(ctx, kind, sizes, axis, keepdim)
+    return ctx.binary("MAXIMUM", out, 0) if kind == "MAXIMUM" and ctx.size(sizes, axis) == 0 else out
 
 
 @aten("linalg_cond")

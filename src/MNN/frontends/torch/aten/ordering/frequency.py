@@ -126,5 +126,8 @@ def _edges(ctx: TorchBuilder, flat: Value, bins: int, span: Sequence[float] | No
         low, high = (apply(ctx, name, [flat], {}) for name in ("amin", "amax"))
         half = ctx.binary("MUL", ctx.cast(ctx.binary("EQUAL", low, high), kind), 0.5)
         low, high = ctx.binary("SUB", low, half), ctx.binary("ADD", high, half)
-    steps = ctx.const(np.linspace(0, 1, bins + 1), kind)
-    return ctx.binary("ADD", low, ctx.binary("MUL", ctx.binary("SUB", high, low), steps))
+    step = ctx.binary("REALDIV", ctx.binary("SUB", high, low), bins)
+    order = np.arange(bins + 1)
+    from_low, to_high = (ctx.binary("MUL", step, ctx.const(n, kind)) for n in (order, order[::-1]))
+    below, above = ctx.binary("ADD", low, from_low), ctx.binary("SUB", high, to_high)  # ends are exact
+    return apply(ctx, "where", [ctx.const(order < (bins + 1) // 2), below, above], {})  # type: ignore[no-any-return]
