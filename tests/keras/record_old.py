@@ -1,9 +1,10 @@
 """Records what Keras 2 answers, in both kinds of its files.
 
-    python -m tests.keras.record_old tests/keras/old_models.zip [--seed 0]
+    python -m tests.keras.record_old tests/keras/old_models.zip [--seed 0] [--only NAME]
 
 Runs where Keras 2 is (an environment of its own: ``pip install tensorflow-cpu==2.21.0 tf_keras==2.21.0``), with the
-repository as the working directory. Calls of TensorFlow's functions become layers in such models.
+repository as the working directory. Calls of TensorFlow's functions become layers in such models. With ``--only``, one
+is added to those that are recorded.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
+from tf_keras.src.layers.rnn.cudnn_gru import CuDNNGRU
+from tf_keras.src.layers.rnn.cudnn_lstm import CuDNNLSTM
 
 layers = keras.layers
 
@@ -65,25 +68,48 @@ def pictures() -> Any:
     return keras.Model(x, found)
 
 
+def cudnn() -> Any:
+    return _recurrent(CuDNNLSTM, CuDNNGRU)
+
+
+def _recurrent(lstm: Any, gru: Any) -> Any:
+    x = keras.Input((None, 3))
+    y = layers.Bidirectional(lstm(4, return_sequences=True, name="a"), name="both")(x)
+    return keras.Model(x, [lstm(2, go_backwards=True, name="b")(y), gru(5, return_sequences=True, name="c")(y)])
+
+
+def answered(model: Any, name: str, folder: Path) -> Any:
+    """The model that answers: layers for cuDNN run on its machines alone, and the usual ones load their weights."""
+    if name != "cudnn":
+        return model
+    twin = _recurrent(layers.LSTM, lambda n, **more: layers.GRU(n, reset_after=True, **more))
+    model.save_weights(folder / "weights.h5")
+    twin.load_weights(folder / "weights.h5")
+    return twin
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only")
     chosen = parser.parse_args()
-    with zipfile.ZipFile(chosen.out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for make in (calls, functions, pictures):
+    makers = [m for m in (calls, functions, pictures, cudnn) if chosen.only in (None, m.__name__)]
+    with zipfile.ZipFile(chosen.out, "a" if chosen.only else "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for make in makers:
             rng = np.random.default_rng([chosen.seed, *make.__name__.encode()])
             keras.backend.clear_session()
             model = make()
             for w in model.weights:
                 w.assign(rng.uniform(0.5, 2, w.shape) if "variance" in w.name else rng.normal(0, 0.5, w.shape))
-            given = [rng.normal(0, 1, [3, *t.shape[1:]]).astype(np.float32) for t in model.inputs]
-            found = tf.nest.flatten(model(given if len(given) > 1 else given[0], training=False))
-            arrays = {f"in:{t.name}": a for t, a in zip(model.inputs, given, strict=True)}
-            packed = io.BytesIO()
-            np.savez_compressed(packed, **arrays, **{f"out:{i:03}": v.numpy() for i, v in enumerate(found)})
-            archive.writestr(f"{make.__name__}/0/answers.npz", packed.getvalue())
+            given = [rng.normal(0, 1, [3, *(d or 6 for d in t.shape[1:])]).astype(np.float32) for t in model.inputs]
             with tempfile.TemporaryDirectory() as folder:
+                answering = answered(model, make.__name__, Path(folder))
+                found = tf.nest.flatten(answering(given if len(given) > 1 else given[0], training=False))
+                arrays = {f"in:{t.name}": a for t, a in zip(model.inputs, given, strict=True)}
+                packed = io.BytesIO()
+                np.savez_compressed(packed, **arrays, **{f"out:{i:03}": v.numpy() for i, v in enumerate(found)})
+                archive.writestr(f"{make.__name__}/0/answers.npz", packed.getvalue())
                 for file in ("model.keras", "model.h5"):
                     model.save(Path(folder) / file)
                     archive.write(Path(folder) / file, f"{make.__name__}/0/{file}")

@@ -20,6 +20,8 @@ from MNN.frontends.keras.registry import Config, table
 
 MAX_DEPTH = 24
 """How deep layers may lie within layers."""
+CUDNN = "CuDNN"
+"""What layers for cuDNN are called before their usual names, and what says so of the cell that is made of one."""
 _OTHERWISE = {"GroupQueryAttention": "GroupedQueryAttention"}
 """Classes that are saved under another name than their own."""
 _UNTRAINED = {"moving_mean", "moving_variance", "mean", "variance", "count", "vector_u"}

@@ -6,7 +6,7 @@ import numpy as np
 
 from MNN.errors import FormatError
 from MNN.frontends.keras.hdf5 import Hdf5
-from MNN.frontends.keras.part import Part
+from MNN.frontends.keras.part import CUDNN, Part
 
 _MODEL = "model_weights"
 
@@ -22,10 +22,11 @@ def fill_from_paths(part: Part, file: Hdf5, path: str = "") -> None:
 
 
 def _room(inner: Part, file: Hdf5, path: str) -> str:
-    """Where a layer lies: Keras 2 has layers under other names of the attribute, some begin with an underscore."""
+    """Where a layer lies: Keras 2 has layers under other names of the attribute, some begin with an underscore; layers
+    for cuDNN have no cell, its variables are their own."""
     plain = f"{path}/{inner.attribute}"
     others = (f"{path}/_{inner.attribute}", f"{path}/_layer_checkpoint_dependencies/{inner.attribute.split('/')[-1]}")
-    return next((place for place in (plain, *others) if file.has(place)), plain)
+    return next((place for place in (plain, *others) if file.has(place)), path if inner.config.get(CUDNN) else plain)
 
 
 def fill_from_lists(model: Part, file: Hdf5) -> None:

@@ -13,7 +13,7 @@ from MNN.frontends.common.expressions import binary
 from MNN.frontends.keras.context import KerasContext
 from MNN.frontends.keras.layers.activations import named
 from MNN.frontends.keras.node import KerasNode, tensors
-from MNN.frontends.keras.part import Part, numbered
+from MNN.frontends.keras.part import CUDNN, Part, numbered
 from MNN.frontends.keras.registry import Config, keras_layer
 from MNN.frontends.keras.steps import cell_over_steps
 from MNN.ir.dtype import DType
@@ -32,7 +32,12 @@ def cell_variables(config: Config) -> Sequence[str]:
 
 
 def _own_cell(kind: str) -> Callable[[Config], Sequence[tuple[str, Config]]]:
-    return lambda config: [("cell", {"class_name": f"{kind}Cell", "config": config})]
+    """Layers for cuDNN (``CuDNNLSTM``, ``CuDNNGRU``) have the usual functions and a bias for each of both kernels."""
+    if not kind.startswith(CUDNN):
+        return lambda config: [("cell", {"class_name": f"{kind}Cell", "config": config})]
+    usual = {"use_bias": True, "reset_after": True, "activation": "tanh", "recurrent_activation": "sigmoid"}
+    name = kind.removeprefix(CUDNN)
+    return lambda config: [("cell", {"class_name": f"{name}Cell", "config": {**config, **usual, CUDNN: True}})]
 
 
 @dataclass
@@ -52,7 +57,7 @@ _GATES = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}
 
 
 def _cell_kind(cell: Part) -> str:
-    return cell.kind.removesuffix("Cell").removeprefix("CuDNN")
+    return cell.kind.removesuffix("Cell")
 
 
 def _arrays(node: KerasNode, cell: Part) -> Arrays:
@@ -64,7 +69,19 @@ def _arrays(node: KerasNode, cell: Part) -> Arrays:
     width = _GATES[_cell_kind(cell)] * recurrent.shape[0]
     if kernel.shape[1] != width or recurrent.shape[1] != width:
         raise FormatError(f"{node.where}: kernels of {list(kernel.shape)} and {list(recurrent.shape)}")
-    return kernel, recurrent, bias
+    return _of_cudnn(kernel, recurrent, bias) if cell.config.get(CUDNN) else (kernel, recurrent, bias)
+
+
+def _of_cudnn(kernel: np.ndarray, recurrent: np.ndarray, bias: np.ndarray | None) -> Arrays:
+    """cuDNN's kernels as those of the layers of the same name have them: it holds each gate's kernel ``[hidden,
+    width]``, whose numbers Keras gives the sizes ``[width, hidden]``; of an LSTM's two biases the sum counts."""
+    width, hidden = kernel.shape[0], recurrent.shape[0]
+    count = kernel.shape[1] // hidden
+    gates = [np.ascontiguousarray(g).reshape(hidden, width).T for g in np.split(kernel, count, axis=1)]
+    own = [g.T for g in np.split(recurrent, count, axis=1)]
+    if bias is not None and count == _GATES["LSTM"]:
+        bias = bias.reshape(2, -1).sum(0)
+    return np.concatenate(gates, axis=1), np.concatenate(own, axis=1), bias
 
 
 def _gates(ctx: KerasContext, cell: Part, names: Sequence[str], arrays: Arrays) -> _Gates:
@@ -348,6 +365,6 @@ def stacked(ctx: KerasContext, node: KerasNode) -> Value:
     raise node.unsupported("cells by themselves", "put them into an RNN layer")
 
 
-for _kind in _CELLS:
+for _kind in (*_CELLS, "CuDNNLSTM", "CuDNNGRU"):
     keras_layer(_kind, parts=_own_cell(_kind))(_layer)
 keras_layer("RNN", parts=lambda config: [("cell", config["cell"])])(_layer)
