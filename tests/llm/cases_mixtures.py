@@ -226,6 +226,29 @@ def _sarvam_moe(rng: Draw) -> dict[str, Any]:
     return _turned(rng) | _grouped(rng) | {"use_qk_norm": True}
 
 
+def _indexed(rng: Draw) -> dict[str, Any]:
+    """Of tokens that an index chooses there are as many as a text has here."""
+    config = _latent(rng, ("default", "yarn")) | _grouped(rng)
+    del config["first_k_dense_replace"]
+    return config | {
+        "q_lora_rank": 20, "rope_interleave": True, "index_topk": 256, "index_head_dim": 16, "index_n_heads": 2,
+        "mlp_layer_types": [str(kind) for kind in rng.permutation(["dense", "sparse"])], "norm_topk_prob": True,
+    }  # fmt: skip
+
+
+def _longcat_flash(rng: Draw) -> dict[str, Any]:
+    config = _latent(rng, ("default", "yarn"))
+    for name in ("num_hidden_layers", "rope_interleave", "intermediate_size"):
+        config.pop(name, None)
+    config["rms_norm_eps"] = 0.5  # as for Zamba2: scores are multiplied, so that rounding is seen in logits
+    return config | {
+        "head_dim": config["qk_rope_head_dim"], "num_layers": 2, "q_lora_rank": 20, "ffn_hidden_size": 40,
+        "expert_ffn_hidden_size": 16, "n_routed_experts": 4,
+        "zero_expert_num": int(rng.integers(1, 4)), "moe_topk": int(rng.integers(2, 5)),
+        "routed_scaling_factor": float(rng.choice([1.0, 2.5])), "attention_bias": bool(rng.random() < 0.3),
+    }  # fmt: skip
+
+
 def bailing_moe(rng: Draw) -> dict[str, Any]:
     """Recorded as a twin, and not through files: transformers does not hold it."""
     config = _turned(rng, ("default",), 8) | _grouped(rng) | {"use_qk_norm": bool(rng.random() < 0.7)}
@@ -240,5 +263,5 @@ MIXTURES: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "glm4_moe_lite": _glm4_moe_lite, "youtu": _youtu, "llama4_text": _llama4, "mimo_v2_flash": _mimo_v2_flash,
     "minicpm3": _minicpm3, "hy_v3": _hy_v3, "afmoe": _afmoe, "mellum": _mellum, "flex_olmo": _flex_olmo,
     "cohere2_moe": _cohere2_moe, "granitemoe_swa": _granitemoe_swa, "dbrx": _dbrx, "sarvam_mla": _sarvam_mla,
-    "sarvam_moe": _sarvam_moe,
+    "sarvam_moe": _sarvam_moe, "deepseek_v32": _indexed, "glm_moe_dsa": _indexed, "longcat_flash": _longcat_flash,
 }  # fmt: skip

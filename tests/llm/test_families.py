@@ -26,6 +26,7 @@ ALIKE = {*cases.SAVED, "mimo", "bailing_moe"} - {"mamba", "nemotron_h", "phimoe"
 BRIEF = {
     "hy_v3", "afmoe", "mellum", "flex_olmo", "cohere2_moe", "dbrx", "granitemoe_swa", "granite_swa", "sarvam_mla",
     "sarvam_moe", "hyperclovax", "iquestcoder", "bitnet", "jais2", "nanochat",
+    "deepseek_v32", "glm_moe_dsa", "longcat_flash",
 }  # fmt: skip
 """Families that are nothing but calls of what others call, too: of these, every logit of a text in two pieces."""
 
@@ -106,6 +107,8 @@ def test_texts_go_back_and_on() -> None:
         ({"num_attention_heads": "four"}, "num_attention_heads = 'four'"),
         ({"num_key_value_heads": 3}, "cannot share 3"),
         ({"hidden_act": "softsign"}, "'softsign' is none of"),
+        ({"partial_rotary_factor": float("inf")}, "partial_rotary_factor = inf; expected is a number"),
+        ({"partial_rotary_factor": 7.0}, "turns 7 of each head; expected is 0 to 1"),
         ({"rope_parameters": {"rope_type": "spiral"}}, "scaled by 'spiral'"),
         ({"rope_parameters": {"rope_type": "linear"}}, "lack a number 'factor'"),
         ({"rope_parameters": {"rope_type": "longrope", "factor": 2.0, "short_factor": [1.0]}}, "has 1 numbers"),

@@ -13,7 +13,7 @@ from MNN.errors import FormatError, UnsupportedError
 from MNN.llm.engine.loaded import LoadedWeights
 from MNN.llm.engine.opening import Opened, open_model
 from MNN.llm.files import open_weights
-from MNN.llm.models.families import build
+from MNN.llm.models.families import build, usual
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 from tests.llm import cases
@@ -111,3 +111,18 @@ def test_experts_of_llama4(tmp_path: Path) -> None:
     assert decoder.max_length == min(40, config["max_position_embeddings"])
     with pytest.raises(UnsupportedError, match="'llama4_text' read texts of 40 tokens at most here, not of 41"):
         opened.decoder(Config(precision="high", cache=False), max_length=41)
+
+
+@pytest.mark.parametrize(("told", "most"), [({}, 2048), ({"index_topk": 40}, 40)])
+def test_texts_that_an_index_takes(tmp_path: Path, told: dict[str, int], most: int) -> None:
+    """DeepSeek-V3.2 sees all tokens of a text while its index takes as many; longer texts are refused. Positions are
+    those of what the model was trained with."""
+    notes = next(n for n in RECORDED if n["config"]["model_type"] == "deepseek_v32")
+    values = {key: value for key, value in notes["config"].items() if key != "index_topk"} | told
+    arrays = cases.weights(notes["shapes"], notes["seed"])
+    opened = open_model(folder(tmp_path, values | {"max_position_embeddings": 4096}, arrays))
+    assert isinstance(opened, Opened)
+    known = usual(opened.config)
+    assert (known.longest, known.get("trained_length")) == (most, 4096)
+    with pytest.raises(UnsupportedError, match=f"'deepseek_v32' read texts of {most} tokens at most here, not of 4096"):
+        opened.decoder(Config(precision="high", cache=False), max_length=4096)

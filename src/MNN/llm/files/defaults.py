@@ -57,6 +57,18 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "first_k_dense_replace": 3, "n_group": 8, "topk_group": 4, "routed_scaling_factor": 2.5,
         "max_position_embeddings": 4096,
     },
+    "deepseek_v32": _LATENT | {
+        "n_routed_experts": 256, "num_experts_per_tok": 8, "n_shared_experts": 1, "n_group": 8, "topk_group": 4,
+        "routed_scaling_factor": 2.5, "max_position_embeddings": 163840,
+    },
+    "glm_moe_dsa": _FEW | {
+        "q_lora_rank": 2048, "qk_nope_head_dim": 192, "v_head_dim": 256, "n_routed_experts": 256, "rms_norm_eps": 1e-5,
+        "num_experts_per_tok": 8, "n_shared_experts": 1, "routed_scaling_factor": 2.5,
+        "max_position_embeddings": 202752,
+    },
+    "longcat_flash": _LATENT | {
+        "max_position_embeddings": 131072, "moe_topk": 12, "n_routed_experts": 512, "zero_expert_num": 256
+    },
     "glm4_moe": {
         "rms_norm_eps": 1e-5, "num_key_value_heads": 8, "max_position_embeddings": 131072, "n_routed_experts": 128,
         "num_experts_per_tok": 8, "partial_rotary_factor": 0.5, "moe_intermediate_size": 1408,

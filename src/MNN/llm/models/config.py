@@ -116,7 +116,19 @@ class Config:
                 if not 0 <= share <= 1:
                     raise FormatError(f"the model's configuration turns {share:g} of each head; expected is 0 to 1")
                 break
-        return rotary(self.values, int(size * share), kind, theta)
+        trained = self.values.get("trained_length")
+        values = self.values if trained is None else {**self.values, "max_position_embeddings": trained}
+        return rotary(values, int(size * share), kind, theta)
+
+
+def limited(values: Mapping[str, object], key: str, usual: int) -> dict[str, object]:
+    """The configuration of a model whose texts are limited here: to what stands under ``key``, or is ``usual``. Of
+    positions counts how long texts were that it was trained with."""
+    most, longest = values.get(key, usual), values.get("max_position_embeddings")
+    if not isinstance(most, int) or not isinstance(longest, int):
+        return dict(values)
+    told = {"max_position_embeddings": min(most, longest), "trained_length": longest, "longest_text": most}
+    return {**values, **told}
 
 
 def _decoded(value: object) -> object:
@@ -131,4 +143,4 @@ def _decoded(value: object) -> object:
     return {key: _decoded(inner) for key, inner in value.items()}
 
 
-__all__ = ["Config"]
+__all__ = ["Config", "limited"]

@@ -1,7 +1,8 @@
 """DeepSeek-V2 (arXiv:2405.04434), V2-Lite, and V3 and R1 (arXiv:2412.19437): keys and values of all heads are made from
 few numbers (multi-head latent attention), part of each head is turned, and experts are chosen from groups. Built
-alike are GLM-4.7-Flash (``glm4_moe_lite``), and without experts Youtu-LLM (arXiv:2512.24618) and MiniCPM3, which has
-MiniCPM's factors (arXiv:2404.06395)."""
+alike are DeepSeek-V3.2 (arXiv:2512.02556) and GLM-5 (``glm_moe_dsa``, Z.ai 2026), which choose tokens by an index once
+there are more than it takes (2,048), and whose texts are limited to these here; GLM-4.7-Flash (``glm4_moe_lite``), and
+without experts Youtu-LLM (arXiv:2512.24618) and MiniCPM3, which has MiniCPM's factors (arXiv:2404.06395)."""
 
 from __future__ import annotations
 
@@ -11,14 +12,23 @@ from math import sqrt
 from MNN.errors import FormatError, UnsupportedError
 from MNN.ir.graph import Graph, Value
 from MNN.llm.models.blocks import head
-from MNN.llm.models.config import Config
+from MNN.llm.models.config import Config, limited
 from MNN.llm.models.experts import Routing, mixture, number_of, usual
 from MNN.llm.models.families import family, translates
 from MNN.llm.models.layers import Angles, Heads, Layers
 from MNN.llm.models.rotary import yarn_mscale
 
-_SIGMOID = ("deepseek_v3", "glm4_moe_lite", "sarvam_mla")
+_INDEXED = ("deepseek_v32", "glm_moe_dsa")
+"""Families that choose tokens by an index."""
+_SIGMOID = ("deepseek_v3", "glm4_moe_lite", "sarvam_mla", *_INDEXED)
 """Families whose experts have a score by themselves."""
+
+
+@translates("deepseek_v32")
+@translates("glm_moe_dsa")
+def _indexed(values: Mapping[str, object]) -> Mapping[str, object]:
+    """A text is no longer than what the index takes."""
+    return {"first_k_dense_replace": 3, **limited(values, "index_topk", 2048), "rope_interleave": True}
 
 
 @translates("minicpm3")
@@ -112,10 +122,11 @@ def _routing(config: Config, at: str) -> Routing:
 
 def latent(
     config: Config, net: Layers, y: Value, at: str, heads: Heads, layer: int, angles: Angles | None,
-    gate: Value | None = None, output: str = "o_proj",
+    gate: Value | None = None, output: str = "o_proj", factors: tuple[float, float] = (1.0, 1.0),
 ) -> Value:  # fmt: skip
     """Multi-head latent attention, with the ``output``'s layer behind it. ``angles``: None where nothing is turned;
-    ``gate``: what results of heads are multiplied by, ``[batch, sequence, count]``."""
+    ``gate``: what results of heads are multiplied by, ``[batch, sequence, count]``; ``factors``: what the few numbers
+    of queries, and of keys and values, are multiplied by."""
     rank, value = config.count("kv_lora_rank"), config.count("v_head_dim")
     turned = config.count("qk_rope_head_dim")
     still = heads.size - turned
@@ -123,10 +134,11 @@ def latent(
         q = net.linear(y, f"{at}.q_proj")
     else:
         q = net.rms_norm(net.linear(y, f"{at}.q_a_proj"), f"{at}.q_a_layernorm", 1e-6)
-        q = net.linear(q, f"{at}.q_b_proj")
+        q = net.linear(net.multiply(q, factors[0]), f"{at}.q_b_proj")
     q = net.reshape(q, 0, 0, heads.count, heads.size)
     few, k_turned = net.split(net.linear(y, f"{at}.kv_a_proj_with_mqa"), [rank, turned])
-    both = net.linear(net.rms_norm(few, f"{at}.kv_a_layernorm", 1e-6), f"{at}.kv_b_proj")
+    few = net.multiply(net.rms_norm(few, f"{at}.kv_a_layernorm", 1e-6), factors[1])
+    both = net.linear(few, f"{at}.kv_b_proj")
     k_still, v = net.split(net.reshape(both, 0, 0, heads.count, still + value), [still, value])
     k_turned = net.reshape(k_turned, 0, 0, 1, turned)
     if angles is not None:

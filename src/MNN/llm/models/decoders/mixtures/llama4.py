@@ -13,7 +13,7 @@ import numpy as np
 from MNN.ir.graph import Graph, Value
 from MNN.llm.files.quantised.mxfp4 import TURNED
 from MNN.llm.models.blocks import apart, head
-from MNN.llm.models.config import Config
+from MNN.llm.models.config import Config, limited
 from MNN.llm.models.experts import Routing, largest, matrices, taken, usual
 from MNN.llm.models.families import family, translates
 from MNN.llm.models.layers import Angles, Heads, Layers
@@ -26,18 +26,14 @@ def _usual(values: Mapping[str, object]) -> Mapping[str, object]:
     """A text is no longer than a chunk."""
     inner = values.get("text_config")
     told = {**values, **inner} if isinstance(inner, Mapping) else dict(values)
-    chunk, longest = told.get("attention_chunk_size", 8192), told.get("max_position_embeddings", 131072)
-    if isinstance(chunk, int) and isinstance(longest, int):
-        told |= {"max_position_embeddings": min(chunk, longest), "trained_length": longest, "longest_text": chunk}
     told.pop("text_config", None)
-    return told
+    return limited({"max_position_embeddings": 131072, **told}, "attention_chunk_size", 8192)
 
 
 @family("llama4", "llama4_text")
 def llama4(config: Config, net: Layers) -> Graph:
     heads = config.heads()
-    turned = Config({**config.values, "max_position_embeddings": config.get("trained_length") or config.longest})
-    angles = net.angles(turned.rotary(heads.size, theta=5e5))
+    angles = net.angles(config.rotary(heads.size, theta=5e5))
     routing = Routing.of(config, normal=False)
     placed, mixed = _listed(config)
     x = net.embed("model.embed_tokens.weight")
