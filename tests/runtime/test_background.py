@@ -9,12 +9,13 @@ import sys
 import textwrap
 import threading
 import time
+from functools import partial
 
 import pytest
 
 from MNN.runtime.gc_pause import uninterrupted
 from MNN.runtime.storage import background as module
-from MNN.runtime.storage.background import finish, run_in_background
+from MNN.runtime.storage.background import IDLE, finish, run_in_background
 
 
 def test_jobs_are_done_in_order_by_another_thread() -> None:
@@ -26,6 +27,20 @@ def test_jobs_are_done_in_order_by_another_thread() -> None:
         time.sleep(0.01)
     assert [i for i, _ in done] == list(range(20))
     assert threading.get_ident() not in {thread for _, thread in done}
+
+
+def test_a_job_that_waits_is_not_given_twice() -> None:
+    finish()
+    done: list[int] = []
+    job, other = partial(done.append, 1), partial(done.append, 2)
+    for _ in range(3):
+        run_in_background(job, IDLE, once=True)
+        run_in_background(other, IDLE)
+    finish()
+    assert done == [1, 2, 2, 2]
+    run_in_background(job, IDLE, once=True)  # it does not wait any more
+    finish()
+    assert done == [1, 2, 2, 2, 1]
 
 
 def test_no_thread_stays_behind() -> None:

@@ -13,6 +13,11 @@ import pytest
 
 from MNN.backends.base.constants import ConstantPool
 from MNN.backends.cpu.codegen import toolchain
+from MNN.backends.cpu.targets.base import host_target
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Node, Value
+from MNN.runtime.session import Session
+from MNN.runtime.storage.background import finish
 from MNN.schema.files import MappedFile, open_regular, release
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
@@ -83,11 +88,34 @@ def test_what_the_loader_filled_in_is_told_from_the_file() -> None:
 def test_libraries_that_wait_take_no_memory() -> None:
     assert llvm.llvm_version_info
     toolchain.release_memory()
-    text = pathlib.Path("/proc/self/smaps").read_text()
-    rows = re.findall(r"^\w+-\w+ r-xp .*(?:libllvmlite|openblas).*\n(?:[A-Z]\w+:.*\n)*?Rss: +(\d+)", text, re.MULTILINE)
-    assert len(rows) > 1
-    assert sum(map(int, rows)) < 4096
+    assert code_in_memory("libllvmlite|openblas") < 4096
     assert np.linalg.norm(np.arange(5.0)) == pytest.approx(30**0.5)  # and come back
+
+
+def code_in_memory(libraries: str) -> int:
+    """Kilobytes of the code of libraries."""
+    text = pathlib.Path("/proc/self/smaps").read_text()
+    rows = re.findall(rf"^\w+-\w+ r-xp .*(?:{libraries}).*\n(?:[A-Z]\w+:.*\n)*?Rss: +(\d+)", text, re.MULTILINE)
+    assert len(rows) > libraries.count("|")
+    return sum(map(int, rows))
+
+
+def test_what_plans_at_once_leave_in_memory_is_given_back_when_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compiles() -> None:
+        toolchain.compile_object("define void @kernel() {\n ret void\n}", host_target())
+        toolchain.release_memory_sometimes()
+
+    finish()
+    monkeypatch.setattr(toolchain._Releases, "next", 0.0)
+    monkeypatch.setattr(toolchain, "_RELEASE_SHARE", 1e-4)  # however long this process has to wait for its turn
+    compiles()
+    assert code_in_memory("libllvmlite") < 4096  # before weights come
+    compiles()
+    assert code_in_memory("libllvmlite") > 4096
+    x, y = Value("x", DType.F32, (2,)), Value("y", DType.F32)
+    Session(Graph("g", [x], [y], [Node("ReLU", "act", [x], [y])])).run({"x": np.ones(2, np.float32)})  # any plan
+    finish()
+    assert code_in_memory("libllvmlite") < 4096
 
 
 def test_a_library_that_is_gone_is_left_alone() -> None:

@@ -18,6 +18,7 @@ from MNN.compiler.cut import Part, cut
 from MNN.ir.prims import Prim, Tensor
 from MNN.runtime.config import Config
 from MNN.runtime.cut_program import CutProgram
+from MNN.runtime.storage.background import IDLE, run_in_background
 
 Rooms = dict[str, Any]
 """Memory that programs of one turn may share, by back end."""
@@ -70,8 +71,7 @@ class Machines:
 
     def bind(self, program: Program, options: Options, rooms: Rooms, check: Check) -> Bound:
         """A program of the main back end, bound; what ``check`` raises is raised before memory is taken."""
-        check(program)
-        return self.main.bind(program, options.threads, self.pool.filled, rooms[self.main.name])
+        return self._ready(self.main, program, options, rooms, check)
 
     def _part(self, part: Part, options: Options, rooms: Rooms, check: Check) -> Bound:
         prims, inputs, outputs = isolated(part.prims, part.inputs, part.outputs)
@@ -88,10 +88,14 @@ class Machines:
         rooms: Rooms,
         check: Check,
     ) -> Bound:
-        pool = self.pools[backend.name]
-        program = backend.compile(prims, inputs, outputs, options, pool)
+        program = backend.compile(prims, inputs, outputs, options, self.pools[backend.name])
+        return self._ready(backend, program, options, rooms, check)
+
+    def _ready(self, backend: Backend, program: Program, options: Options, rooms: Rooms, check: Check) -> Bound:
         check(program)
-        return backend.bind(program, options.threads, pool.filled, rooms[backend.name])
+        bound = backend.bind(program, options.threads, self.pools[backend.name].filled, rooms[backend.name])
+        run_in_background(backend.release, IDLE, once=True)  # what further plans would need at once if it were now
+        return bound
 
 
 __all__ = ["Check", "Machines", "Rooms"]

@@ -14,7 +14,7 @@ from MNN.backends.base.run_lock import RunLock
 from MNN.backends.cpu.binding.bind import BoundProgram, load_kernels
 from MNN.backends.cpu.codegen import library as kernels
 from MNN.backends.cpu.codegen.library import KnownKernel, Library, shared_library
-from MNN.backends.cpu.codegen.toolchain import trim
+from MNN.backends.cpu.codegen.toolchain import release_rest
 from MNN.backends.cpu.native_loop.functions import loop_functions
 from MNN.backends.cpu.native_loop.pool import usable_threads
 from MNN.backends.cpu.targets.base import host_target
@@ -123,7 +123,7 @@ class CpuBackend(Backend):
         load_kernels(program, self.library)
 
     def release(self) -> None:
-        trim()
+        release_rest()
 
 
 _MADE: dict[Library, CpuBackend] = {}

@@ -46,14 +46,16 @@ _given = threading.Event()
 _thread: threading.Thread | None = None
 
 
-def run_in_background(job: Callable[[], object], pause: float = _PAUSE) -> None:
-    """Has ``job`` done by another thread, ``pause`` seconds after it and any other was given.
+def run_in_background(job: Callable[[], object], pause: float = _PAUSE, once: bool = False) -> None:
+    """Has ``job`` done by another thread, ``pause`` seconds after it and any other was given; ``once``: not again when
+    the same waits already.
 
     It must not raise, and may take no lock that is held around a fork."""
     global _thread, _latest
     with _state:
         _latest = time.monotonic()
-        _jobs.append(_Job(job, _latest, pause))
+        if not once or all(waiting.work != job for waiting in _jobs):
+            _jobs.append(_Job(job, _latest, pause))
         _given.set()
         if _thread is None:
             _thread = threading.Thread(target=_work, name="mnn-later", daemon=True)

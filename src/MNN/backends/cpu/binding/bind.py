@@ -26,7 +26,7 @@ from MNN.backends.cpu.binding.short_run import short_run
 from MNN.backends.cpu.binding.sliced import Move, SlicedProgram
 from MNN.backends.cpu.binding.steps import address_words, buffers_of, constants_of, kernels_of
 from MNN.backends.cpu.codegen.library import Library
-from MNN.backends.cpu.codegen.toolchain import release_memory, trim
+from MNN.backends.cpu.codegen.toolchain import release_memory_sometimes, trim
 from MNN.backends.cpu.native_loop.address import address_of
 from MNN.backends.cpu.native_loop.native import Command, HostFunction, NativeProgram, RunContext
 from MNN.ir.dtype import DType
@@ -367,4 +367,4 @@ def load_kernels(program: Program, library: Library, constants: Sequence[Buffer]
     library.load([*kernels_of([*setup, *program.commands]), *program.companions])
     if library.loaded > before:
         gc.collect(0)  # what planning left behind; it would be collected a little later in any case
-        release_memory()
+        release_memory_sometimes()

@@ -16,6 +16,7 @@ import pathlib
 import re
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,17 @@ _COUNTER = itertools.count()
 _OWN = threading.local()
 """The code generator of a thread that compiles beside others."""
 _READ_ONLY = ("r-xp", "r--p")
+_RELEASE_SHARE = 0.02
+"""The share of a process's time, at most, that goes into giving back LLVM's memory after one plan of many."""
+
+
+class _Releases:
+    """When memory is given back: every time would take longer than what most further plans compile."""
+
+    next = 0.0
+    """The time from which on it is worth its time again."""
+    owed = False
+    """Whether something was compiled, or loaded, since it was given back."""
 
 
 def _after_fork() -> None:
@@ -195,12 +207,32 @@ def link(objects: Mapping[str, bytes], target: Target) -> dict[str, int]:
         return addresses
 
 
+def release_memory_sometimes() -> None:
+    """As :func:`release_memory`, unless that was done a moment ago: then it is left to :func:`release_rest`, or to the
+    next time. It takes as long as compiling several small kernels, and once more when LLVM is needed again."""
+    _Releases.owed = True
+    if time.monotonic() < _Releases.next:
+        return
+    begin = time.thread_time()
+    release_memory()
+    _Releases.next = time.monotonic() + (time.thread_time() - begin) / _RELEASE_SHARE
+
+
+def release_rest() -> None:
+    """Gives back what :func:`release_memory_sometimes` has left, and what was freed since."""
+    if _Releases.owed:
+        release_memory()
+    else:
+        trim()
+
+
 def release_memory() -> None:
     """Gives back the memory of shared libraries that is as it is in their files, and what LLVM has freed (Linux only).
 
     After compiling, most of it is LLVM's code and tables, which stay idle; of others the same goes for what only their
     start needed. Whatever is needed again is read again, mostly from memory.
     """
+    _Releases.owed = False
     if not sys.platform.startswith("linux") or "llvmlite.binding" not in sys.modules:
         return
     libc = ctypes.CDLL(None)
