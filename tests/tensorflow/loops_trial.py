@@ -1,4 +1,5 @@
-"""Judges what ``record_random_loops.py`` recorded: ``python -m tests.tensorflow.loops_trial ARCHIVE.zip``."""
+"""Judges what ``record_random_loops.py`` or ``record_random_control.py`` recorded:
+``python -m tests.tensorflow.loops_trial ARCHIVE.zip``."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ import numpy as np
 
 import MNN
 
-FILES = ("saved_model.pb", "model.tflite", "model.h5", "model.keras")
+FILES = ("saved_model.pb", "frozen.pb", "model.tflite", "model.h5", "model.keras")
 TOLERANCE = 2e-5
 """Of the largest number wanted."""
 

@@ -50,3 +50,10 @@ def test_what_random_networks_found() -> None:
     found = dict(judged(ARCHIVE.with_name("random_loops.zip")))
     assert len(found) == 3
     assert not any(found.values()), found
+
+
+def test_drawn_programs_of_loops_choices_and_lists() -> None:
+    """Of ``record_random_control.py``, seeds 4011 to 4014: one in each form."""
+    found = dict(judged(ARCHIVE.with_name("random_control.zip")))
+    assert len(found) == 4
+    assert not any(found.values()), found
