@@ -13,7 +13,7 @@ import pytest
 from MNN.backends.cpu.native_loop import pool
 from MNN.errors import MNNError
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).parents[4]
 MODES = ["python"] if pool._syscall_address() is None else ["futex", "python"]
 SETUP = """
 import os, signal, sys, threading, time
