@@ -151,6 +151,31 @@ def test_taps_fill_more_of_a_tile_than_zeros(groups: int, channels: int, size: i
     assert min(plans) < 0.8 * before
 
 
+@pytest.mark.parametrize(
+    ("groups", "channels", "size", "taps", "stride", "time"),
+    [
+        (48, 16, 14, 3, 1, 1.11), (32, 8, 28, 3, 1, 1.14), (12, 16, 28, 3, 1, 1.15), (6, 16, 56, 3, 1, 1.18),
+        (16, 8, 56, 3, 1, 1.19), (32, 4, 56, 3, 1, 1.12), (32, 32, 7, 3, 1, 1.17), (8, 32, 14, 3, 2, 1.07),
+        (12, 16, 14, 3, 2, 0.90), (24, 8, 24, 5, 1, 0.85), (16, 4, 40, 5, 1, 0.88), (12, 16, 28, 5, 1, 0.91),
+        (10, 16, 20, 7, 1, 0.82), (16, 4, 28, 7, 1, 0.87),
+    ],
+)  # fmt: skip
+def test_what_took_less_is_estimated_less(
+    groups: int, channels: int, size: int, taps: int, stride: int, time: float
+) -> None:
+    """``time``: what groups apart took in bf16 on a processor with AMX (Sapphire Rapids), of what lines of groups that
+    are one product took."""
+    target = replace(named_target("avx512"), l1_bytes=48 << 10, l2_bytes=2 << 20)
+    alone = window(2 * groups, channels, size, taps, stride)  # bytes are twice as many
+    before = plan_window(target, replace(alone, channels=32), 32, 1, 1).cycles * (groups * channels // 32)
+    apart = [
+        plan_sections(target, found, groups * channels, 1).cycles
+        for columns in COLUMNS
+        if columns >= channels and (found := sections_of(replace(alone, channels=columns), columns))
+    ]
+    assert (min(apart) < before) == (time < 1)
+
+
 def test_taps_that_are_no_neighbours_are_left_to_others() -> None:
     w = window(4, 16, 9, 3)
     assert sections_of(w, 16) is not None
