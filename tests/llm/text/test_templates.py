@@ -48,6 +48,12 @@ HOSTILE = {
     "{% for i in range(90) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
     "doubled list": "{% set ns = namespace(x=[1, 2]) %}"
     "{% for i in range(90) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+    "list of twice the same list": "{% set ns = namespace(x=[1]) %}"
+    "{% for i in range(90) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x|string|length }}",
+    "dictionary of twice the same": "{% set ns = namespace(x={}) %}"
+    "{% for i in range(90) %}{% set ns.x = {'a': ns.x, 'b': ns.x} %}{% endfor %}{{ ns.x|tojson }}",
+    "doubled list of lists": "{% set ns = namespace(x=[1]) %}"
+    "{% for i in range(90) %}{% set ns.x = [ns.x] %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x == [ns.x] }}",
     "power": "{{ 9 ** (9 ** 9) }}",
     "product": "{% set ns = namespace(x=9**99) %}{% for i in range(90) %}{% set ns.x = ns.x * ns.x %}{% endfor %}",
     "wide format": "{{ '%1000000000d' % 1 }}",
@@ -156,6 +162,13 @@ def test_templates_as_transformers_has_them(template: str, name: str) -> None:
 def test_what_a_template_refuses_is_told() -> None:
     with pytest.raises(MNNError, match="refuses the messages: only users"):
         render("{% if messages[0].role != 'system' %}{{ raise_exception('only users') }}{% endif %}")
+
+
+def test_namespaces_are_not_written_out() -> None:
+    """Each of these holds the next one twice: written out, the last would be there 2^30 times."""
+    made = "".join(f"{{% set n{i} = namespace() %}}" for i in range(31))
+    linked = "".join(f"{{% set n{i}.a = n{i + 1} %}}{{% set n{i}.b = n{i + 1} %}}" for i in range(30))
+    assert render(made + linked + "{{ n0 }}") == "<namespace>"
 
 
 def test_many_threads() -> None:

@@ -31,7 +31,7 @@ SECONDS = 5.0
 CHARACTERS = 32 << 20
 """Length of any text on the way."""
 ITEMS = 1 << 20
-"""Length of any list on the way."""
+"""Length of any list on the way, with all that is inside of its items, as often as it is there."""
 DIGITS = 4096
 """Bits of a product or power."""
 
@@ -78,10 +78,35 @@ class _Budget:
 _budget: ContextVar[_Budget] = ContextVar("budget")
 
 
+class _Namespace(Namespace):
+    """One that can hold itself, or another one many times: it is not written out."""
+
+    def __repr__(self) -> str:
+        return "<namespace>"
+
+
 def _sized(value: Any) -> Any:
+    """The value itself, of which everything inside is counted: a list of twice the same list, of twice the same list
+    and so on takes next to nothing, and its text would never end."""
     if isinstance(value, str | list | tuple):
         _check_length(value, len(value))
+    if isinstance(value, list | tuple | dict):
+        _check_length(value, _expanded(value, {}))
     return value
+
+
+def _expanded(value: Any, known: dict[int, int]) -> int:
+    """How many items a list or dictionary has if those that are there several times are counted as often; long texts
+    count as several. ``known``: numbers of values by their identity."""
+    if id(value) not in known:
+        total = 1
+        for item in value.values() if isinstance(value, dict) else value:
+            if isinstance(item, list | tuple | dict):
+                total += _expanded(item, known)
+            else:
+                total += 1 + (len(item) // 32 if isinstance(item, str) else 0)
+        known[id(value)] = total
+    return known[id(value)]
 
 
 def _check_length(kind: Any, length: int) -> None:
@@ -147,17 +172,18 @@ class _Environment(ImmutableSandboxedEnvironment):
         self.filters = {name: _counted(name, function) for name, function in known.items()}
         self.filters["tojson"] = _counted("tojson", _to_json)
         self.filters["indent"] = _counted("indent", _indented)
-        self.globals = {name: self.globals[name] for name in ("dict", "namespace", "range", "cycler", "joiner")}
-        self.globals |= {"raise_exception": _refuse, "strftime_now": _now, "_bounded": _bounded, "_joined": _joined}
+        self.globals = {name: self.globals[name] for name in ("dict", "range", "cycler", "joiner")}
+        self.globals |= {"raise_exception": _refuse, "strftime_now": _now, "namespace": _Namespace}
+        self.globals |= {"_bounded": _bounded, "_joined": _joined, "_sized": _sized}
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        """The tree, with loops counted and joined texts measured."""
+        """The tree, with loops counted, and lists and joined texts measured."""
         tree = super()._parse(source, name, filename)
         for loop in tree.find_all(nodes.For):
             if loop.recursive:
                 raise SecurityError("it has a recursive loop")
             loop.iter = _calling("_bounded", [loop.iter])
-        _rewrite_joins(tree)
+        _rewrite(tree)
         for kind in (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends):
             if tree.find(kind) is not None:
                 raise SecurityError("it asks for other templates")
@@ -197,7 +223,7 @@ class _Environment(ImmutableSandboxedEnvironment):
             _check_product(operator, left, right, sequences)
         if operator == "%" and isinstance(left, str) and _WIDE.search(left):
             raise SecurityError("it formats to a width of more than 999")
-        return super().call_binop(context, operator, left, right)
+        return _sized(super().call_binop(context, operator, left, right))
 
 
 def _check_product(operator: str, left: Any, right: Any, sequences: list[Any]) -> None:
@@ -219,19 +245,24 @@ def _calling(name: str, arguments: list[Any]) -> nodes.Call:
     return nodes.Call(function, arguments, [], None, None, lineno=arguments[0].lineno)
 
 
-def _rewrite_joins(node: nodes.Node) -> None:
-    """Replaces ``a ~ b`` by a call that looks at lengths, everywhere below."""
+def _rewrite(node: nodes.Node) -> None:
+    """Has calls look at the lengths of ``a ~ b``, and of lists that are not of constants, everywhere below."""
     for field, value in list(node.iter_fields()):
         if isinstance(value, nodes.Node):
-            _rewrite_joins(value)
-            if isinstance(value, nodes.Concat):
-                setattr(node, field, _calling("_joined", value.nodes))
+            _rewrite(value)
+            setattr(node, field, _measured(value))
         elif isinstance(value, list):
             for i, item in enumerate(value):
                 if isinstance(item, nodes.Node):
-                    _rewrite_joins(item)
-                    if isinstance(item, nodes.Concat):
-                        value[i] = _calling("_joined", item.nodes)
+                    _rewrite(item)
+                    value[i] = _measured(item)
+
+
+def _measured(node: nodes.Node) -> nodes.Node:
+    if isinstance(node, nodes.Concat):
+        return _calling("_joined", node.nodes)
+    made = isinstance(node, nodes.List | nodes.Dict) or (isinstance(node, nodes.Tuple) and node.ctx == "load")
+    return _calling("_sized", [node]) if made and node.find(nodes.Name) is not None else node
 
 
 def _counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
