@@ -125,6 +125,20 @@ class Counter(nn.Module):
         return self.total / self.steps
 
 
+class Held(nn.Module):
+    """Tensors that are no buffers, as transformers' caches have them, and one that is made in each run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = [torch.zeros(3), torch.tensor([2.0])]
+
+    def forward(self, x: Tensor) -> Tensor:
+        fresh = torch.tensor([1.0, 2.0, 3.0])
+        fresh.add_(x[0])
+        self.held[0].add_(x.sum(0))
+        return self.held[0] * self.held[1] + fresh
+
+
 class Window(nn.Module):
     """A stream's window: the newest in, the oldest out."""
 
@@ -317,7 +331,7 @@ def noise(*shape: int) -> Tensor:
 
 
 def cases() -> dict[str, Case]:
-    """Module, runs, dynamic shapes, and which forms there are: e(xported), s(cripted), t(raced)."""
+    """Module, runs, dynamic shapes, and forms: e(xported), p (exported, not decomposed), s(cripted), t(raced)."""
     dynamic = ({0: Dim.DYNAMIC},)
     ids = [
         (torch.randint(0, 20, (b, n)), (torch.arange(n) < n - 1).long().expand(b, n).clone())
@@ -336,6 +350,7 @@ def cases() -> dict[str, Case]:
         "recurrent": (Recurrent, [(noise(2, 7, 6),)], None, "est"),
         "in_place": (InPlace, [(noise(2, 3, 4),), (noise(2, 3, 4),)], None, "es"),
         "counter": (Counter, [(noise(2, 3),), (noise(2, 3),), (noise(2, 3),)], None, "es"),
+        "held": (Held, [(noise(2, 3),), (noise(2, 3),), (noise(2, 3),)], None, "p"),
         "window": (Window, [(noise(1, 2, 3),), (noise(1, 2, 3),)], None, "es"),
         "sizes": (Sizes, [(noise(2, 6, 3),), (noise(3, 8, 3),)], (auto,), "es"),
         "images": (Images, [(noise(3, 4, 6, 8),), (noise(2, 4, 6, 8),)], dynamic, "est"),
@@ -370,9 +385,10 @@ def main() -> None:
         torch.manual_seed(0)
         with torch.no_grad():
             module = build().eval()
-            if "e" in forms:
+            if "e" in forms or "p" in forms:
                 program = torch.export.export(module, runs[0], dynamic_shapes=dynamic)
                 torch.export.save(program, f"{out}-{name}.pt2")
+            if "e" in forms:
                 torch.export.save(program.run_decompositions(), f"{out}-{name}-core.pt2")
             if "s" in forms:
                 torch.jit.script(module).save(f"{out}-{name}.pt")

@@ -166,6 +166,12 @@ def test_states_of_a_program_are_kept_and_reset() -> None:
         assert not compare(next(iter(result.values())), wanted[0])
 
 
+def test_tensors_that_are_no_buffers_are_states_too() -> None:
+    graph = load_graph(Path(f"{file('held')}.pt2"))
+    assert len(Session(graph).own_states) == 1
+    check(graph, "held")
+
+
 def test_converted_programs_keep_their_states(tmp_path: Path) -> None:
     from MNN.converter import convert
 

@@ -133,7 +133,7 @@ class _Program:
             value = Value(self._ctx.unique(full), DType.of(array), tuple(array.shape), array)
         variable = Variable(value)
         converter.define(name, Complex(variable) if self._tensors.is_complex(full) else variable)
-        if kind == "buffer":
+        if kind != "parameter":  # a cache of transformers is a tensor that is no buffer by name
             self._buffers[full] = (value, variable)
         if kind != "parameter" and value.is_const:
             self._fixed.append(value.name)
