@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Any
 
@@ -222,3 +223,16 @@ def test_thresholds_beyond_their_pictures(size: tuple[int, int], kind: str) -> N
     for level, most in ((np.nan, 9), (3, np.nan)):
         with pytest.raises(MNNError, match="must be numbers"):
             mcv.threshold(im, level, most, mcv.THRESH_BINARY)
+
+
+@pytest.mark.parametrize("how", [mcv.INTER_LINEAR, mcv.INTER_AREA])
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.int16])
+def test_halves_of_pictures(kind: Any, how: int) -> None:
+    """Which way they go was measured with OpenCV 4.11 and 5.0; it does not depend on the picture's size."""
+    info = np.iinfo(kind)
+    for channels, width in itertools.product((1, 2, 3, 4), (5, 90)):
+        im = np.random.default_rng(width).integers(info.min, info.max + 1, (60, 2 * width, channels)).astype(kind)
+        total = sum(im[i::2, j::2].astype(np.int64) for i in (0, 1) for j in (0, 1))
+        up = channels != 2 and (kind is np.uint8 or how == mcv.INTER_AREA)
+        found = np.asarray(mcv.resize(im, (width, 30), interpolation=how))
+        np.testing.assert_array_equal(found, total + 2 >> 2 if up else np.rint(total / 4))

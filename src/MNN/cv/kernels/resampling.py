@@ -22,8 +22,10 @@ _NEAR = 3
 
 def resized(image: Array, size: tuple[int, int], factors: tuple[float, float], interpolation: int) -> Array | None:
     """A picture (h, w, channels) at the size (width, height); None where numpy is to do it."""
-    if image.dtype not in TYPES or image.shape[2] > _CHANNELS or not worthwhile(max(image.size, size[0] * size[1])):
+    if image.dtype not in TYPES or image.shape[2] > _CHANNELS:
         return None
+    if not (_halves(image.shape, size, factors, interpolation) or worthwhile(max(image.size, size[0] * size[1]))):
+        return None  # halved pictures are rounded alike at all sizes
     return resampled(_resize(image.shape, image.dtype, size, factors, interpolation, getNumThreads()), image, size)
 
 
@@ -42,9 +44,8 @@ def _resize(
 ) -> Call:  # fmt: skip
     source_height, source_width, channels = shape
     width, height = size
-    halved = factors == (0.5, 0.5) and (source_height, source_width) == (2 * height, 2 * width)
-    if halved and interpolation in (INTER_LINEAR, INTER_AREA):
-        return _halving(shape, dtype, size)
+    if _halves(shape, size, factors, interpolation):
+        return _halving(shape, dtype, size, interpolation)
     shrinks = factors[0] <= 1 and factors[1] <= 1
     rows = taps(source_height, height, factors[1], interpolation, shrinks)
     columns = taps(source_width, width, factors[0], interpolation, shrinks)
@@ -58,12 +59,25 @@ def _resize(
     return Call(PickSpec.of(pixel), args, ("src", "out"), -(-height // band), tables)
 
 
-def _halving(shape: tuple[int, int, int], dtype: np.dtype[Any], size: tuple[int, int]) -> Call:
+def _halves(
+    shape: tuple[int, ...], size: tuple[int, int], factors: tuple[float, float], interpolation: int
+) -> bool:  # fmt: skip
+    """Whether each pixel of the result is the mean of four."""
+    exact = factors == (0.5, 0.5) and shape[:2] == (2 * size[1], 2 * size[0])
+    return exact and interpolation in (INTER_LINEAR, INTER_AREA)
+
+
+def _halving(
+    shape: tuple[int, int, int], dtype: np.dtype[Any], size: tuple[int, int], interpolation: int
+) -> Call:  # fmt: skip
+    """Halves go up where OpenCV (4.11, 5.0) sums them in whole numbers: not of two channels, and of 16 bits by area
+    alone."""
     (_, source_width, channels), (width, height) = shape, size
+    up = channels != 2 and (dtype == np.uint8 or interpolation == INTER_AREA)
     band = bands(height, height * width * channels)
     args = {"width": width, "height": height, "band": band, "src_row": source_width * channels,
             "out_row": width * channels}  # fmt: skip
-    return Call(HalveSpec.of(TYPES[dtype], channels), args, ("src", "out"), -(-height // band), None)
+    return Call(HalveSpec.of(TYPES[dtype], channels, up), args, ("src", "out"), -(-height // band), None)
 
 
 def resampling(

@@ -93,20 +93,20 @@ def test_pick(size: int, target: Target, checked: bool) -> None:
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 @pytest.mark.parametrize("dtype", [U8, DType.U16, I16, F32], ids=lambda t: t.name)
 def test_halve(dtype: DType, channels: int, checked: bool) -> None:
-    """The mean of four pixels; halves of whole numbers go up, those below 0, too."""
+    """The mean of four pixels; halves of whole numbers go up or to the even number, those below 0, too."""
     target = TARGETS[channels % len(TARGETS)]
-    for height, width in ((1, 1), (4, 16), (5, 37)):
+    for (height, width), up in zip(((1, 1), (4, 16), (5, 37), (5, 37)), (True, False, True, False), strict=True):
         random = np.random.default_rng(width)
         info = np.iinfo(dtype.numpy) if dtype is not F32 else np.finfo(np.float16)
         source = random.uniform(info.min, info.max, (2 * height, 2 * width, channels)).astype(dtype.numpy)
         total = sum(source[i::2, j::2].astype(np.float64) for i in (0, 1) for j in (0, 1))
-        want = total / 4 if dtype is F32 else np.floor((total + 2) / 4)
+        want = total / 4 if dtype is F32 else np.floor((total + 2) / 4) if up else np.rint(total / 4)
         out = np.full((height, width * channels + 3), 7, dtype.numpy)
         slots = {
             "src": source.ctypes.data, "src_row": 2 * width * channels, "out": out.ctypes.data,
             "out_row": width * channels + 3, "width": width, "height": height, "band": 2,
         }  # fmt: skip
-        call(HalveSpec(dtype, channels), target, slots, -(-height // 2), [source, out], checked)
+        call(HalveSpec(dtype, channels, up), target, slots, -(-height // 2), [source, out], checked)
         found = out[:, : width * channels].reshape(want.shape)
         np.testing.assert_allclose(found, want, rtol=0, atol=0.05 if dtype is F32 else 0)
         assert (out[:, width * channels :] == 7).all()

@@ -254,7 +254,7 @@ class PickSpec(KernelSpec):
 @dataclass(frozen=True)
 class HalveSpec(KernelSpec):
     """``out[y, x]``: the mean of the four pixels from ``src[2y, 2x]`` on; 1 to 4 ``channels`` beside each other. Of
-    whole numbers halves are rounded up.
+    whole numbers halves are rounded ``up``, or else to the even number.
 
     Slots: ``src``, ``src_row`` (elements from one row to the next), ``out``, ``out_row``, ``width``, ``height`` (of the
     result), ``band`` (rows of a block).
@@ -264,6 +264,7 @@ class HalveSpec(KernelSpec):
 
     dtype: DType
     channels: int
+    up: bool
 
     def slots(self) -> tuple[str, ...]:
         return ("src", "src_row", "out", "out_row", "width", "height", "band")
@@ -298,8 +299,9 @@ class HalveSpec(KernelSpec):
         total = b.add(b.shuffle(column, None, lefts), b.shuffle(column, None, [i + self.channels for i in lefts]))
         if wide is DType.F32:
             return b.mul(total, 0.25)
-        moved = (b.ashr if wide.is_signed else b.lshr)(b.add(total, 2), 2)
-        return b.convert("trunc", moved, storage_type(self.dtype).vec(len(lefts)))
+        shift = b.ashr if wide.is_signed else b.lshr
+        half = 2 if self.up else b.add(b.and_(shift(total, 2), 1), 1)
+        return b.convert("trunc", shift(b.add(total, half), 2), storage_type(self.dtype).vec(len(lefts)))
 
 
 __all__ = ["HalveSpec", "PickSpec", "ResizeSpec"]
