@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import onnxruntime
 import pytest
+from onnx import TensorProto, helper
 
 from MNN.errors import MNNError, ShapeError
 from MNN.frontends.onnx_export import onnx_model
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from tests.harness import RUNNERS, default_runner
+from tests.onnx.classical import run as run_onnx
 
 
 def floats(*shape: int) -> np.ndarray:
@@ -215,3 +217,17 @@ def test_one_hot_has_no_place_for_negative_indices(axis):
     model = onnx_model(Graph("g", [values[0]], [out], [Node("OneHot", "node", values, [out], {"axis": axis})]))
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     np.testing.assert_array_equal(session.run(None, {"i0": at})[0], want)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.uint8, np.int32, np.int64, np.float32])
+def test_indices_of_onnx_count_from_the_end_of_any_depth(kind):
+    """Also where their type does not hold the depth."""
+    at = np.random.default_rng(8).integers(0 if kind is np.uint8 else -128, 128, (3, 4)).astype(kind)
+    given = helper.make_tensor_value_info("x0", helper.np_dtype_to_tensor_dtype(at.dtype), at.shape)
+    made = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    parts = [helper.make_tensor("n", TensorProto.INT64, [], [200]), helper.make_tensor("v", 1, [2], [-1, 3])]
+    graph = helper.make_graph([helper.make_node("OneHot", ["x0", "n", "v"], ["y"])], "g", [given], [made], parts)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    (found,) = run_onnx(model.SerializeToString(), at)
+    places = at.astype(np.int64) % 200
+    np.testing.assert_array_equal(found, np.where(places[..., None] == np.arange(200), 3, -1))

@@ -117,7 +117,7 @@ def one_hot(ctx: Context, node: OnnxNode) -> Value:
     off, on = ctx.emit("Slice", [node.input(2)], 2, axis=0, slicePoints=[1, 1], sourceType="TORCH")
     parts = [ctx.op("Squeeze", v, squeezeDims=[0]) for v in (on, off)]
     indices, depth = node.input(0), node.input(1)
-    if indices.dtype is not None and not indices.dtype.is_int:
+    if indices.dtype not in (None, DType.I32, DType.I64):  # small integers may not hold the depth
         indices = ctx.op("Cast", indices, dstT="DT_INT64")
     count = ctx.op("CastLike", ctx.op("Reshape", depth, ctx.const(np.zeros(0, np.int64))), indices)
     negative = ctx.op("BinaryOp", indices, ctx.const_like(0, indices), opType="LESS")
