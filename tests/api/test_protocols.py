@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import MNN.expr as F  # noqa: N812 - as PyMNN's documentation has it
 import MNN.numpy as mp
 from MNN.errors import MNNError
+from MNN.expr.arrays import few
 
 KINDS = {"i4": F.int, "u1": F.uint8}
 
@@ -53,6 +55,23 @@ def test_other_libraries_get_a_copy() -> None:
         assert v.__dlpack_device__() == (1, 0)
         with pytest.raises(BufferError, match="as a copy"):
             v.__dlpack__(copy=False)
+
+
+def test_other_libraries_beside_older_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before 2.1 numpy knows nothing of versions and devices of capsules, and before 2 its functions lie elsewhere."""
+
+    class Older(np.ndarray):
+        def __dlpack__(self, *, stream: None = None) -> Any:  # type: ignore[override]
+            return np.asarray(self).__dlpack__()
+
+    v = mp.array([1.0, 2.0])
+    monkeypatch.setattr(type(v), "read", lambda self: np.array([1.0, 2.0]).view(Older))
+    v.__dlpack__()
+    with pytest.raises(TypeError, match="max_version"):  # by which other libraries know
+        v.__dlpack__(max_version=(1, 0))
+    inner = SimpleNamespace(clip=np.clip)
+    monkeypatch.setattr(few, "np", SimpleNamespace(_core=SimpleNamespace(), core=SimpleNamespace(umath=inner)))
+    assert few._clip() is np.clip
 
 
 def test_format() -> None:

@@ -169,7 +169,9 @@ class Output:
         them, and numbers of constants do not change: so there is none without a copy."""
         if copy is False:
             raise BufferError("numbers of a Var are given to other libraries as a copy")
-        return self.read().__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
+        asked = {"stream": stream, "max_version": max_version, "dl_device": dl_device}
+        given: dict[str, Any] = {name: v for name, v in asked.items() if v is not None}  # numpy 1.26 has stream= alone
+        return self.read().__dlpack__(**given)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._array().__dlpack_device__()

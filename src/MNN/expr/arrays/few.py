@@ -200,7 +200,8 @@ def clipped(x: Var, low: float, high: float) -> Var | None:
 
 
 def _clip() -> Function:
-    core: Any = getattr(np, "_core", None) or getattr(np, "core", None)
+    core: Any = getattr(np, "_core", None)
+    core = core if hasattr(core, "umath") else np.core  # before numpy 2, where _core is there for unpickling alone
     found: Function = core.umath.clip  # what numpy.clip() calls
     return found
 
