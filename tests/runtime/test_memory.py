@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import mmap
 import os
 import pathlib
 import re
@@ -92,9 +94,32 @@ def test_libraries_that_wait_take_no_memory() -> None:
     assert np.linalg.norm(np.arange(5.0)) == pytest.approx(30**0.5)  # and come back
 
 
+@pytest.mark.parametrize("name", [b"\xff.mnn", "\u2028-\u2028.mnn".encode(), "\u2028\u2028 a.so".encode()], ids=ascii)
+def test_files_of_any_name_may_be_in_memory(name: bytes, tmp_path: pathlib.Path) -> None:
+    """As a model file is that weights are read from."""
+    path = os.path.join(os.fsencode(tmp_path), name)
+    with open(path, "w+b") as file:
+        file.write(b"weights")
+        file.flush()
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held:
+            assert llvm.llvm_version_info
+            toolchain.release_memory()
+            assert code_in_memory("libllvmlite") < 4096
+            assert held[:] == b"weights"
+
+
+def test_memory_that_nothing_is_known_about_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(path: pathlib.Path) -> bytes:
+        raise OSError(errno.EMFILE, "too many open files", str(path))
+
+    monkeypatch.setattr(pathlib.Path, "read_bytes", none)
+    assert llvm.llvm_version_info
+    toolchain.release_memory()
+
+
 def code_in_memory(libraries: str) -> int:
     """Kilobytes of the code of libraries."""
-    text = pathlib.Path("/proc/self/smaps").read_text()
+    text = pathlib.Path("/proc/self/smaps").read_text(errors="surrogateescape")
     rows = re.findall(rf"^\w+-\w+ r-xp .*(?:{libraries}).*\n(?:[A-Z]\w+:.*\n)*?Rss: +(\d+)", text, re.MULTILINE)
     assert len(rows) > libraries.count("|")
     return sum(map(int, rows))

@@ -236,12 +236,21 @@ def release_memory() -> None:
     if not sys.platform.startswith("linux") or "llvmlite.binding" not in sys.modules:
         return
     libc = ctypes.CDLL(None)
-    maps = [line.split(maxsplit=5) for line in pathlib.Path("/proc/self/maps").read_text().splitlines()]
-    held = {words[5] for words in maps if len(words) == 6 and ".so" in words[5] and _stays(words[5])}
-    for path, begin, end in _unchanged(pathlib.Path("/proc/self/smaps").read_text()):
+    try:
+        maps = [line.split(maxsplit=5) for line in _about_memory("maps").split("\n")]
+        held = {words[5] for words in maps if len(words) == 6 and ".so" in words[5] and _stays(words[5])}
+        parts = list(_unchanged(_about_memory("smaps")))
+    except OSError:  # no /proc here, or no more files may be opened
+        held, parts = set(), []
+    for path, begin, end in parts:
         if path in held:
             libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), mmap.MADV_DONTNEED)
     trim()
+
+
+def _about_memory(name: str) -> str:
+    """A file of /proc/self that names other files, as any of them may be called."""
+    return os.fsdecode(pathlib.Path("/proc/self", name).read_bytes())
 
 
 @functools.cache
@@ -258,7 +267,7 @@ def _unchanged(smaps: str) -> Iterator[tuple[str, int, int]]:
     """Files, and from where to where they lie in memory that holds nothing but their pages: none that the loader has
     filled addresses in, or a debugger breakpoints. ``smaps`` is the text of /proc/self/smaps."""
     path = place = ""
-    for line in smaps.splitlines():
+    for line in smaps.rstrip("\n").split("\n"):  # names may have what else ends a line
         words = line.split(maxsplit=5)
         if "-" in words[0]:
             place, path = words[0], words[5] if len(words) == 6 and words[1] in _READ_ONLY else ""
