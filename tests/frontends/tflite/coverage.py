@@ -22,11 +22,11 @@ Of the {builtin} builtin operators of the schema **{known} are supported**, and 
 LiteRT {version} on random models (`python -m tests.frontends.tflite.trial --cases 100` runs more of them).
 
 - **Quantised models** keep their integers: convolutions and products of 8 bits are computed in integers, results
-  are at most one step from LiteRT's, and what only moves is exact. (Of 16 bits, `TANH`, `EXP`, `SOFTMAX` and `RSQRT`
-  are the functions themselves, rounded; LiteRT's kernels interpolate in tables, which are up to 2 steps of 65,536 away
-  from it, 76 where the table is full, 9 and 180.) Activations of 16 bits are multiplied as
-  integers where their sums fit in 32 bits and the processor sums two products at once, else in floats between their
-  integers. Beside float inputs, convolutions by integers (dynamic range), depthwise ones too, quantise what they
+  are at most one step from LiteRT's, and what only moves is exact. `EXP`, `LOG`, `RSQRT`, `TANH`, `LOGISTIC` and
+  `SOFTMAX` of 16 bits interpolate in tables as LiteRT's reference kernels do: all 65,536 integers give the same bits,
+  at random scales of all sizes. Activations of 16 bits are multiplied as integers where their sums fit in 32 bits and
+  the processor sums two products at once, else in floats between their integers. Beside float inputs, convolutions by
+  integers (dynamic range), depthwise ones too, quantise what they
   are given to the range of each sample and multiply bytes: numbers are those of LiteRT's reference kernels, but
   where a number lies half-way between two steps. (XNNPACK, which LiteRT takes where it can, has other steps for
   windows of one pixel.) Matrices of integers (also of 4 bits, and in blocks) are multiplied by rows that are

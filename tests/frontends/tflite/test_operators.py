@@ -13,6 +13,7 @@ from MNN.frontends.tflite.schema import TFLITE
 from MNN.frontends.tflite.unsupported import ADVICE
 from tests.frontends.tflite.build import Model
 from tests.frontends.tflite.cases import FAMILIES, FORMS
+from tests.frontends.tflite.cases.quantized_tables import TABLES
 from tests.frontends.tflite.compare import ours
 from tests.frontends.tflite.coverage import PAGE, page
 from tests.frontends.tflite.trial import trial
@@ -32,10 +33,26 @@ def test_random_models_give_what_litert_gives(wrong: dict[str, list[str]], name:
 
 
 def test_forms_of_quantised_operators() -> None:
-    """Every twelfth, and what was wrong once: zeros that are scattered into, pixels of 16 bits."""
-    wrong = trial([*list(FORMS)[::12], "SCATTER_ND quantised"], range(1))
+    """Every twelfth, and what was wrong once: zeros that are scattered into, functions and pixels of 16 bits."""
+    wrong = trial([*list(FORMS)[::12], "SCATTER_ND quantised", *TABLES], range(1))
     wrong |= trial(["RESIZE_BILINEAR forms quantised"], range(2))
     assert not any(wrong.values()), wrong
+
+
+@pytest.mark.parametrize("op", ["TANH", "SOFTMAX", "EXP"])
+@pytest.mark.parametrize("zero", [0, 5])
+def test_functions_of_16_bits_in_forms_that_no_kernel_takes(op: str, zero: int) -> None:
+    """A zero point, or rows of nothing: the function itself, rounded."""
+    function = {"TANH": np.tanh, "EXP": np.exp}.get(op, lambda a: np.exp(a) / np.exp(a).sum(-1, keepdims=True))
+    shape, model = [2, 5] if zero else [2, 0], Model()
+    g = model.graph
+    x = np.random.default_rng(1).integers(-30000, 30000, shape).astype(np.int16)
+    table, options = ("SoftmaxOptions", {"beta": 1.0}) if op == "SOFTMAX" else ("", {})
+    given = g.input(shape, "INT16", scale=1e-4, zero=zero)
+    g.outputs = [g.made(op, [given], shape, "INT16", table, quantization={"scale": 1e-3, "zero": 0}, **options)]
+    ((found,),) = ours(model.finish(), [[x]])
+    assert found.dtype == np.int16
+    np.testing.assert_array_equal(found, np.round(function((x.astype(np.float64) - zero) * 1e-4) / 1e-3))
 
 
 def test_every_builtin_operator_is_supported_or_has_advice() -> None:

@@ -98,8 +98,8 @@ class Context(GraphBuilder):
         return self.quantized(replace(QuantizedArray.of(rows, scale, offset, 8, shape), row_bits=FEWEST_ROW_BITS))
 
     def stored(self, value: Value, q: Quantization | None, dtype: DType | None) -> Value:
-        """Integers for floats, as a result is to be stored."""
-        if q is None or dtype is None:
+        """Integers for floats, as a result is to be stored; those that are it already stay."""
+        if q is None or dtype is None or value.dtype is dtype:
             return value
         scale, zero = self._parameters(q, dtype)
         return self.op("QuantizeLinear", value, scale, zero, axis=q.axis)

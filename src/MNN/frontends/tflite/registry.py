@@ -6,7 +6,8 @@
 ...     return ctx.op("ReLU", ctx.real(node, 0))
 
 A handler returns the values of the node's outputs in order (one value, or a list). They take the tensors' names by
-themselves, and are quantised where the file says so, unless the handler works on the integers as they are (``stored``).
+themselves, and are quantised where the file says so, unless they are integers as the file stores them already, or the
+handler works on those always (``stored``).
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from tests.frontends.tflite.cases import (
     quantized,
     quantized_forms,
     quantized_moving,
+    quantized_tables,
     recurrent,
     reducing,
     stablehlo,
@@ -21,5 +22,5 @@ from tests.frontends.tflite.cases.draw import FAMILIES, FORMS, Case, Draw
 
 __all__ = [
     "FAMILIES", "FORMS", "Case", "Draw", "arranging", "creating", "dynamic", "elementwise", "images", "products",
-    "quantized", "quantized_forms", "quantized_moving", "recurrent", "reducing", "stablehlo",
+    "quantized", "quantized_forms", "quantized_moving", "quantized_tables", "recurrent", "reducing", "stablehlo",
 ]  # fmt: skip

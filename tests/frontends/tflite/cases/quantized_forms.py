@@ -22,10 +22,10 @@ def _broadcast(d: Draw, shape: list[int]) -> list[int]:
 
 # -- one number at a time -------------------------------------------------------------------------------------------
 
-_TABLES = {"EXP": 128, "RSQRT": 256, "TANH": 2, "SOFTMAX": 10}
-"""How many steps of 16 bits LiteRT's tables and Newton's steps, which interpolate, are away from the functions."""
+_TABLES = {"EXP", "LOG", "LOGISTIC", "RSQRT", "TANH", "SOFTMAX"}
+"""What LiteRT interpolates in tables of 16 bits, and so do we: to the bit."""
 _KINDS = {
-    "ABS": ["INT8", "INT16"], "EXP": ["INT8", "INT16"], "LOG": ["INT8"], "RSQRT": ["INT8", "INT16"],
+    "ABS": ["INT8", "INT16"], "EXP": ["INT8", "INT16"], "LOG": ["INT8", "INT16"], "RSQRT": ["INT8", "INT16"],
     "GELU": ["INT8", "UINT8"], "RELU": ["INT8", "UINT8", "INT16"], "RELU6": ["INT8", "UINT8", "INT16"],
     "RELU_N1_TO_1": ["INT8", "UINT8"], "RELU_0_TO_1": ["INT8", "UINT8"],
     "LEAKY_RELU wide": ["INT8", "UINT8", "INT16"], "LOGISTIC wide": ["INT16"], "TANH wide": ["INT16"],
@@ -77,7 +77,7 @@ def unary(d: Draw, name: str) -> Case:
     if op in ("HARD_SWISH", "ELU", "RELU_N1_TO_1", "RELU_0_TO_1"):
         version = 1
     made = d.g.made(op, [given], shape, out_kind, table, quantization=y, version=version, **values)
-    return d.case(made, reference=True, steps=_TABLES.get(op, 1) if "INT16" in (kind, out_kind) else 1)
+    return d.case(made, reference=True, steps=int(not (kind == "INT16" and op in _TABLES)))
 
 
 # -- two operands -----------------------------------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from MNN.frontends.tflite.context import Context
 from MNN.frontends.tflite.node import TfliteNode
 from MNN.frontends.tflite.registry import tflite_op
@@ -68,21 +66,14 @@ def hard_swish(ctx: Context, node: TfliteNode) -> Value:
     return ctx.unary("HARDSWISH", ctx.real(node, 0))
 
 
-@tflite_op("LOGISTIC", "STABLEHLO_LOGISTIC")
+@tflite_op("STABLEHLO_LOGISTIC")
 def logistic(ctx: Context, node: TfliteNode) -> Value:
     return ctx.op("Sigmoid", ctx.real(node, 0))
 
 
-@tflite_op("TANH", "STABLEHLO_TANH")
+@tflite_op("STABLEHLO_TANH")
 def tanh(ctx: Context, node: TfliteNode) -> Value:
     return ctx.op("TanH", ctx.real(node, 0))
-
-
-@tflite_op("SOFTMAX")
-def softmax(ctx: Context, node: TfliteNode) -> Value:
-    x, beta = ctx.real(node, 0), float(node.option("beta", 1.0))
-    scaled = x if beta == 1.0 else ctx.binary("MUL", x, ctx.const(np.float32(beta)))
-    return ctx.op("Softmax", scaled, axis=-1)
 
 
 @tflite_op("LOG_SOFTMAX")
