@@ -236,3 +236,18 @@ def test_halves_of_pictures(kind: Any, how: int) -> None:
         up = channels != 2 and (kind is np.uint8 or how == mcv.INTER_AREA)
         found = np.asarray(mcv.resize(im, (width, 30), interpolation=how))
         np.testing.assert_array_equal(found, total + 2 >> 2 if up else np.rint(total / 4))
+
+
+@pytest.mark.parametrize("size", [(31, 31), (1, 90), (7, 140)])
+def test_large_windows_on_threads(size: tuple[int, int]) -> None:
+    """Sums of floats have the same bits on any number of threads."""
+    im = np.random.default_rng(0).random((301, 700)).astype(np.float32)
+    found = []
+    for threads in (1, 2, 5):
+        mcv.setNumThreads(threads)
+        try:
+            found.append(np.asarray(mcv.blur(im, size)))
+        finally:
+            mcv.setNumThreads(0)
+    for one in found[1:]:
+        np.testing.assert_array_equal(one, found[0])

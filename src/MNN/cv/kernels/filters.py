@@ -249,6 +249,8 @@ def _call(
         "weights": np.array([w for _, _, w in taps]).astype(spec.total.numpy),
     }
     band = bands(height, height * elements)
+    if spec.running:  # spans begin where they begin on one thread: sums are rounded alike, and rows reduced twice are few
+        band = -(-band // size[0]) * size[0]
     args = {
         "src_row": elements, "before": left * channels, "behind": right * channels, "elements": elements,
         "out_row": elements, "height": height, "band": band, "x_taps": count, "taps": len(taps),
