@@ -249,7 +249,7 @@ def _call(
         "weights": np.array([w for _, _, w in taps]).astype(spec.total.numpy),
     }
     band = bands(height, height * elements)
-    if spec.running:  # spans begin where they begin on one thread: sums are rounded alike, and rows reduced twice are few
+    if spec.running:  # spans begin where they do on one thread: sums are rounded alike, and few rows reduced twice
         band = -(-band // size[0]) * size[0]
     args = {
         "src_row": elements, "before": left * channels, "behind": right * channels, "elements": elements,
