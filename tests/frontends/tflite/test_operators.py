@@ -135,3 +135,20 @@ def test_nearest_pixels_by_both_flags() -> None:
     ]  # fmt: skip
     ((found,),) = ours(model.finish(), [[np.arange(9, dtype=np.float32).reshape(1, 9, 1, 1)]])
     np.testing.assert_array_equal(found.reshape(-1), [2, 6, 8])
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_many_pixels_of_16_bits_end_at_the_last(half: bool) -> None:
+    """A step of 33.8 / 1024 is rounded to 34: the last of a thousand would lie beyond the picture."""
+    model = Model()
+    g = model.graph
+    x = g.input([1, 1, 33, 1], "INT16", scale=1e-3, zero=0)
+    g.outputs = [
+        g.made("RESIZE_BILINEAR", [x, g.const(np.asarray([1, 1000], np.int32))], [1, 1, 1000, 1], "INT16",
+               "ResizeBilinearOptions", quantization={"scale": 1e-3, "zero": 0}, half_pixel_centers=half)
+    ]  # fmt: skip
+    pixels = np.random.default_rng(half).integers(-30000, 30000, 33).astype(np.int16)
+    ((found,),) = ours(model.finish(), [[pixels.reshape(1, 1, 33, 1)]])
+    places = (np.arange(1000) * 34 + (17 - 512 if half else 0)) / 1024
+    expected = np.interp(places, np.arange(33), pixels.astype(np.float64))
+    assert np.abs(found.reshape(-1) - expected).max() <= 0.51

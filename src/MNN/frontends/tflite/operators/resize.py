@@ -37,10 +37,11 @@ def resize_bilinear(ctx: Context, node: TfliteNode) -> Value:
 
 
 def _places(size: int, count: int, half: bool, aligned: bool) -> np.ndarray:
-    """Where ``count`` pixels lie among ``size``, in 1024ths."""
+    """Where ``count`` pixels lie among ``size``, in 1024ths: at the last of them where a step that was rounded up leads
+    beyond."""
     first, last = (size - 1, count - 1) if aligned and count > 1 else (size, count)
     step = (1024 * first + last // 2) // last
-    return np.arange(count, dtype=np.int64) * step + (step // 2 - 512 if half else 0)
+    return np.minimum(np.arange(count, dtype=np.int64) * step + (step // 2 - 512 if half else 0), 1024 * (size - 1))
 
 
 def _blended(ctx: Context, x: Value, axis: int, places: np.ndarray, size: int) -> Value:
