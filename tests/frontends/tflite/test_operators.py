@@ -8,6 +8,7 @@ import os
 import numpy as np
 import pytest
 
+from MNN.frontends import load_graph
 from MNN.frontends.tflite.registry import CUSTOM, TABLE
 from MNN.frontends.tflite.schema import TFLITE
 from MNN.frontends.tflite.unsupported import ADVICE
@@ -53,6 +54,18 @@ def test_functions_of_16_bits_in_forms_that_no_kernel_takes(op: str, zero: int) 
     ((found,),) = ours(model.finish(), [[x]])
     assert found.dtype == np.int16
     np.testing.assert_array_equal(found, np.round(function((x.astype(np.float64) - zero) * 1e-4) / 1e-3))
+
+
+@pytest.mark.parametrize("batch", [-1, 2])
+def test_exponents_of_16_bits_are_summed_in_32_where_they_fit(batch: int) -> None:
+    """70,000 ones of the kernels' 2^15 do not: such rows are the function itself."""
+    for count in (9, 70_000):
+        model = Model()
+        g = model.graph
+        given = g.input([batch, count], "INT16", scale=1e-3, zero=0)
+        output = {"scale": 2.0**-15, "zero": 0}
+        g.outputs = [g.made("SOFTMAX", [given], [batch, count], "INT16", "SoftmaxOptions", quantization=output)]
+        assert any(node.op == "Softmax" for node in load_graph(model.finish()).nodes) == (count > 9)
 
 
 def test_every_builtin_operator_is_supported_or_has_advice() -> None:

@@ -76,8 +76,9 @@ def logistic(ctx: Context, node: TfliteNode) -> Value:
 @tflite_op("SOFTMAX")
 def softmax(ctx: Context, node: TfliteNode) -> Value:
     beta = float(node.option("beta", 1.0))
-    scale, shape = _scale(node, result=2.0**-15), ctx.static_shape(node.input(0))
-    if scale is not None and (shape is None or 0 < (shape[-1] if shape else 0) <= _DEPTH):
+    scale, shape = _scale(node, result=2.0**-15), node.input(0).shape
+    depth = 1 if shape is None else shape[-1] if shape else 0
+    if scale is not None and (not isinstance(depth, int) or 0 < depth <= _DEPTH):
         with np.errstate(over="ignore"):
             step = float(scale * np.float32(beta))
         if 0 <= step < math.inf:
