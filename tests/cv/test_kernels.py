@@ -251,3 +251,19 @@ def test_large_windows_on_threads(size: tuple[int, int]) -> None:
             mcv.setNumThreads(0)
     for one in found[1:]:
         np.testing.assert_array_equal(one, found[0])
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 2), (15, 12)])
+def test_what_is_no_number_does_not_count(size: tuple[int, int]) -> None:
+    """In windows of taps, in those reduced by spans, and where numpy does it: small pictures and doubles."""
+    im = np.random.default_rng(0).random((90, 90)).astype(np.float32)
+    im[5:25, 3:40] = np.nan
+    im[50, 60], border = np.nan, mcv.BORDER_REFLECT_101
+    for element in (np.ones(size, np.uint8), np.eye(*size, dtype=np.uint8)):
+        for function, nothing in ((mcv.erode, np.inf), (mcv.dilate, -np.inf)):
+            want = np.asarray(function(np.where(np.isnan(im), np.float32(nothing), im), element, 1, border))
+            for kind, least in ((np.float32, 1), (np.float32, 1 << 20), (np.float64, 1)):
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(run.Settings, "least", least)
+                    found = np.asarray(function(im.astype(kind), element, 1, border))
+                np.testing.assert_array_equal(found, want)

@@ -37,7 +37,7 @@ def getStructuringElement(shape: int, ksize: Sequence[int]) -> Var:  # noqa: N80
 
 def erode(src: ArrayLike, kernel: ArrayLike, iterations: int = 1, borderType: int = BORDER_CONSTANT) -> Var:
     """The smallest value under the kernel's non-zero elements, ``iterations`` times. What lies outside with
-    ``BORDER_CONSTANT`` does not count."""
+    ``BORDER_CONSTANT`` does not count, nor does NaN (of nothing else the smallest is infinity)."""
     return _wrap(_extreme(as_image(src), kernel, iterations, borderType, np.minimum, True))
 
 
@@ -66,6 +66,8 @@ def _extreme(image: Array, kernel: object, times: int, border: int, better: Call
             image = found
             continue
         wide = pad(image, top, element.shape[0] - 1 - top, left, element.shape[1] - 1 - left, border, outside)
+        if image.dtype.kind == "f":
+            wide = np.where(np.isnan(wide), np.inf if least else -np.inf, wide)
         if element.all():
             image = _running(_running(wide, element.shape[0], 0, better), element.shape[1], 1, better)
         else:
