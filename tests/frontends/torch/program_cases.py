@@ -139,6 +139,18 @@ class Held(nn.Module):
         return self.held[0] * self.held[1] + fresh
 
 
+class Started(nn.Module):
+    """A number that does not begin as 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.tensor(2.5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.count.add_(1)
+        return x * self.count
+
+
 class Window(nn.Module):
     """A stream's window: the newest in, the oldest out."""
 
@@ -351,6 +363,7 @@ def cases() -> dict[str, Case]:
         "in_place": (InPlace, [(noise(2, 3, 4),), (noise(2, 3, 4),)], None, "es"),
         "counter": (Counter, [(noise(2, 3),), (noise(2, 3),), (noise(2, 3),)], None, "es"),
         "held": (Held, [(noise(2, 3),), (noise(2, 3),), (noise(2, 3),)], None, "p"),
+        "started": (Started, [(noise(2, 3),), (noise(2, 3),), (noise(2, 3),)], None, "e"),
         "window": (Window, [(noise(1, 2, 3),), (noise(1, 2, 3),)], None, "es"),
         "sizes": (Sizes, [(noise(2, 6, 3),), (noise(3, 8, 3),)], (auto,), "es"),
         "images": (Images, [(noise(3, 4, 6, 8),), (noise(2, 4, 6, 8),)], dynamic, "est"),

@@ -26,7 +26,7 @@ from tests.frontends.torch.near import compare
 from tests.frontends.torch.peer import written
 
 EXPORTED = (
-    "convolutions attention encoder recurrent in_place counter window sizes images transposed scripted"
+    "convolutions attention encoder recurrent in_place counter started window sizes images transposed scripted"
     " conditional shared pooled_to_size composed regions checked"
 ).split()
 SCRIPTED = (

@@ -34,7 +34,7 @@ class States:
         ctx.graph.inputs.append(mark)
         written = ctx.op("BinaryOp", mark, ctx.const(np.asarray(True)), opType="LOGICALOR")
         self._output(mark, written)
-        found = ctx.op("Select", mark, state, ctx.const(np.ascontiguousarray(start)))
+        found = ctx.op("Select", mark, state, ctx.const(np.array(start, order="C")))  # of no axes too
         found.dtype, found.shape = state.dtype, state.shape
         return found
 
