@@ -140,15 +140,34 @@ class Held(nn.Module):
 
 
 class Started(nn.Module):
-    """A number that does not begin as 0."""
+    """A parameter that is written, and a number that does not begin as 0."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.weight = nn.Parameter(torch.ones(3), requires_grad=False)
         self.register_buffer("count", torch.tensor(2.5))
 
     def forward(self, x: Tensor) -> Tensor:
         self.count.add_(1)
-        return x * self.count
+        self.weight.mul_(0.5).add_(x[0])
+        return self.weight * self.count
+
+
+class Beside(nn.Module):
+    """Tensors in the same memory: a buffer and a part of it, a tensor and its transpose."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("whole", torch.ones(4, 3))
+        self.register_buffer("part", self.whole[1:3])
+        self.held = torch.zeros(3, 3)
+        self.turned = self.held.t()
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        self.whole.mul_(x.sum(0))
+        self.part.add_(1)
+        self.turned[0] += x[0]
+        return self.whole + self.part.sum(), self.held * 1
 
 
 class Window(nn.Module):
@@ -364,6 +383,7 @@ def cases() -> dict[str, Case]:
         "counter": (Counter, [(noise(2, 3),), (noise(2, 3),), (noise(2, 3),)], None, "es"),
         "held": (Held, [(noise(2, 3),), (noise(2, 3),), (noise(2, 3),)], None, "p"),
         "started": (Started, [(noise(2, 3),), (noise(2, 3),), (noise(2, 3),)], None, "e"),
+        "beside": (Beside, [(noise(2, 3),), (noise(2, 3),), (noise(2, 3),)], None, "p"),
         "window": (Window, [(noise(1, 2, 3),), (noise(1, 2, 3),)], None, "es"),
         "sizes": (Sizes, [(noise(2, 6, 3),), (noise(3, 8, 3),)], (auto,), "es"),
         "images": (Images, [(noise(3, 4, 6, 8),), (noise(2, 4, 6, 8),)], dynamic, "est"),

@@ -172,6 +172,12 @@ def test_tensors_that_are_no_buffers_are_states_too() -> None:
     check(graph, "held")
 
 
+def test_tensors_in_the_same_memory_are_one_state() -> None:
+    graph = load_graph(Path(f"{file('beside')}.pt2"))
+    assert len(Session(graph).own_states) == 3  # and a mark of the one that does not begin as zeros
+    check(graph, "beside")
+
+
 def test_converted_programs_keep_their_states(tmp_path: Path) -> None:
     from MNN.converter import convert
 

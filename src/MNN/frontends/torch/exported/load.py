@@ -6,11 +6,14 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.frontends.common.graph_builder import ModelState
 from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.archive import Archive
 from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.calls import call
 from MNN.frontends.torch.complex.tensor import ADVICE, Complex
 from MNN.frontends.torch.element_types import exported_type
 from MNN.frontends.torch.exported.json_access import Record, parse
@@ -32,8 +35,9 @@ def load(source: str | os.PathLike[str] | bytes, names: Mapping[str, str] | None
     """The graph of a program that ``torch.export.save`` wrote, given as a path or as the file's bytes.
 
     Inputs have the names of the module's parameters, outputs those of its result's keys, where it has some. Symbolic
-    sizes are named axes; ``names`` gives them other names. Buffers that the program writes become states
-    (``Graph.meta["states"]``). ``Graph.meta["fixed"]`` has the names of constants that are no parameters.
+    sizes are named axes; ``names`` gives them other names. What the program writes of its buffers, parameters and
+    constants becomes states (``Graph.meta["states"]``). ``Graph.meta["fixed"]`` has the names of constants that are no
+    parameters.
 
     Raises :class:`~MNN.errors.FormatError` for malformed files, and
     :class:`~MNN.frontends.common.problems.UnsupportedModelError`, which lists everything the engine cannot do.
@@ -66,7 +70,7 @@ def _check_version(program: Record) -> None:
 
 
 class _Program:
-    """``states``: buffers that are known to be written, which are inputs then."""
+    """``states``: buffers, parameters and constants that are known to be written, which are inputs then."""
 
     def __init__(self, archive: Archive, program: Record, names: dict[str, str], states: frozenset[str]) -> None:
         self._program = program
@@ -80,10 +84,16 @@ class _Program:
         """Names of constants that are no parameters."""
         self._states = States(self._ctx)
         self._known = states
+        self._kept: dict[str, tuple[str, Variable]] = {}
+        """By the memory that they lie in: states, by the name of a tensor."""
 
     def written(self) -> frozenset[str]:
-        """The buffers that the program, converted, turned out to write."""
-        return frozenset(n for n, (before, held) in self._buffers.items() if held.read(self._ctx) is not before)
+        """The buffers, parameters and constants that the program, converted, turned out to write, and those that lie
+        in the same memory."""
+        written = {n for n, (before, held) in self._buffers.items() if held.read(self._ctx) is not before}
+        parts = {place.part for place in map(self._tensors.place, written) if place is not None}
+        beside = {n for n in self._buffers if (place := self._tensors.place(n)) is not None and place.part in parts}
+        return frozenset(written | beside)
 
     def graph(self) -> Graph:
         body, signature = self._module.record("graph"), self._module.record("signature")
@@ -128,15 +138,35 @@ class _Program:
         if full in self._known:
             if self._tensors.is_complex(full):
                 raise UnsupportedError(f"'{full}': a complex buffer that the program writes is not supported; {ADVICE}")
-            value = self._states.begin(full, array)
+            variable = self._state(full, array)
         else:
-            value = Value(self._ctx.unique(full), DType.of(array), tuple(array.shape), array)
-        variable = Variable(value)
+            variable = Variable(Value(self._ctx.unique(full), DType.of(array), tuple(array.shape), array))
+        value = variable.read(self._ctx)
         converter.define(name, Complex(variable) if self._tensors.is_complex(full) else variable)
-        if kind != "parameter":  # a cache of transformers is a tensor that is no buffer by name
-            self._buffers[full] = (value, variable)
+        self._buffers[full] = (value, variable)  # whatever its kind: a cache of transformers is no buffer by name
         if kind != "parameter" and value.is_const:
             self._fixed.append(value.name)
+
+    def _state(self, full: str, array: np.ndarray) -> Variable:
+        """Tensors in the same memory are one state: the same tensor, or views of all that is there."""
+        place = self._tensors.place(full)
+        beside = {
+            p for n in self._known if place and (p := self._tensors.place(n)) is not None and p.part == place.part
+        }
+        if len({p.dtype for p in beside}) > 1:
+            raise UnsupportedError(
+                f"'{full}': the program writes it, and a tensor of another type shares its memory; make that of a "
+                "clone() before exporting"
+            )
+        key = full if place is None else place.part
+        if key not in self._kept:
+            start = array if place is None or len(beside) == 1 else self._tensors.memory(place, f"tensor '{full}'")
+            self._kept[key] = full, Variable(self._states.begin(full, start))
+        kept = self._kept[key][1]
+        if place is None or len(beside) == 1:
+            return kept
+        parts = [list(place.sizes), list(place.strides), place.offset]
+        return call(self._ctx, "as_strided", [kept, *parts], {})  # type: ignore[no-any-return]
 
     def _user_input(self, converter: Converter, argument: Record, meta: dict[str, Record]) -> None:
         kind, held = argument.union()
@@ -174,10 +204,10 @@ class _Program:
             kind, held = spec.union()
             if kind in ("user_output", "loss_output"):
                 plain.append(argument)
-            elif kind == "buffer_mutation":
-                full = Record(held, spec.where).text("buffer_name")
+            elif kind in ("buffer_mutation", "parameter_mutation"):
+                full = Record(held, spec.where).text(kind.replace("mutation", "name"))
                 if full not in self._buffers:
-                    raise FormatError(f"{spec.where}: the program writes the buffer '{full}', which it does not have")
+                    raise FormatError(f"{spec.where}: the program writes '{full}', which it does not have")
                 made = converter.read(argument)
                 if isinstance(made, (Variable, Complex)):
                     self._buffers[full][1].write(self._ctx, made.read(self._ctx))
@@ -188,8 +218,8 @@ class _Program:
         except MNNError:
             self._ctx.model.report.raise_if_any()  # says more than what follows from it
             raise
-        for full in sorted(self._known):
-            self._states.end(full, self._buffers[full][1].read(self._ctx))
+        for full, kept in sorted(self._kept.values(), key=lambda k: k[0]):
+            self._states.end(full, kept.read(self._ctx))
 
     def _user_outputs(self, converter: Converter, arguments: list[Record]) -> None:
         flat: list[tuple[str, Any]] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,9 +64,7 @@ class Tensors:
             if not isinstance(found, StoredTensor) or found.storage.is_complex:
                 raise UnsupportedError(f"'{name}' is no plain tensor; replace it by one before exporting")
             return found.array()
-        meta = entry.record("tensor_meta")
-        sizes, strides = ([_number(r) for r in meta.records(key)] for key in ("sizes", "strides"))
-        offset = _number(meta.record("storage_offset"))
+        sizes, strides, offset = _placed(entry)
         dtype = PAIRS.get(_dtype(entry))
         if dtype is None:
             dtype = exported_type(_dtype(entry), f"tensor '{name}'")
@@ -74,6 +72,36 @@ class Tensors:
             sizes, strides, offset = [*sizes, 2], [*[2 * s for s in strides], 1], 2 * offset
         where = f"{self._archive.name}, tensor '{name}'"
         return self._archive.tensor(self._archive.stored(path), dtype, sizes, strides, offset, where)
+
+    def place(self, name: str) -> Place | None:
+        """Where a tensor lies; None for one that is pickled."""
+        entry, folder = self._described.get(name, (None, ""))
+        if entry is None or name in self._pickled or entry.flag("use_pickle"):
+            return None
+        sizes, strides, offset = _placed(entry)
+        return Place(f"{folder}/{entry.text('path_name')}", _dtype(entry), tuple(sizes), tuple(strides), offset)
+
+    def memory(self, place: Place, where: str) -> np.ndarray:
+        """All elements of the memory that a tensor lies in, as numbers of its type."""
+        dtype, data = exported_type(place.dtype, where), self._archive.stored(place.part)
+        return self._archive.tensor(data, dtype, [len(data) // dtype.numpy.itemsize], [1], 0, where)
+
+
+class Place(NamedTuple):
+    """Where the elements of a tensor lie: tensors of one ``part`` of the archive share memory."""
+
+    part: str
+    dtype: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+
+def _placed(entry: Record) -> tuple[list[int], list[int], int]:
+    """Sizes, strides and offset, in elements."""
+    meta = entry.record("tensor_meta")
+    sizes, strides = ([_number(r) for r in meta.records(key)] for key in ("sizes", "strides"))
+    return sizes, strides, _number(meta.record("storage_offset"))
 
 
 def _dtype(entry: Record) -> int:
