@@ -29,7 +29,7 @@ FLOATS = (np.float16, np.float32, np.float64)
 
 
 def model(
-    name: str, shapes: list[tuple[int | str, ...]], kinds: list[Any], *args: Any, **named: Any
+    name: str, shapes: list[tuple[int | str, ...]], kinds: list[Any], *args: Any, reference: bool = True, **named: Any
 ) -> Callable[..., Any]:
     """An operator of tensors of these sizes; what it is called with gives its results."""
     graph = Graph("g")
@@ -40,7 +40,7 @@ def model(
     found = call(ctx, name, [*map(Variable, graph.inputs), *args], named)
     listed = found if isinstance(found, list) else [found]
     graph.outputs = [ctx.op("Identity", v.read(ctx)) for v in listed]
-    session = Session(graph, Config(reference=True))
+    session = Session(graph, Config(reference=reference))
 
     def run(*given: np.ndarray) -> list[np.ndarray]:
         return list(session.run({f"x{i}": x for i, x in enumerate(given)}).values())
@@ -70,6 +70,15 @@ def test_exponents_and_the_next_floats_are_those_of_numpy(kind: Any) -> None:
     (found,) = model("nextafter", [left.shape] * 2, [kind] * 2)(left, right)
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(found, np.nextafter(left, right))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_next_floats_of_those_that_processors_take_for_zero(kind: Any) -> None:
+    tiny = np.finfo(kind).smallest_subnormal
+    x = np.array([0.0, -0.0, tiny, -tiny, 2 * tiny, -2 * tiny, np.finfo(kind).tiny, 1, np.inf, np.nan], kind)
+    left, right = np.repeat(x, x.size), np.tile(x, x.size)
+    (found,) = model("nextafter", [left.shape] * 2, [kind] * 2, reference=False)(left, right)
+    np.testing.assert_array_equal(found, np.nextafter(left, right))
 
 
 @pytest.mark.parametrize("order", [1, 2])

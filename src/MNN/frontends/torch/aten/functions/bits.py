@@ -52,15 +52,21 @@ def frexp(ctx: TorchBuilder, x: Value) -> list[Value]:
 
 @aten("nextafter")
 def nextafter(ctx: TorchBuilder, x: Value, y: Value) -> Value:
-    """The float beside ``x``, towards ``y``: floats of one sign are in the order of their bits."""
+    """The float beside ``x``, towards ``y``: floats of one sign are in the order of their bits, which are compared
+    instead of them, as processors may take the smallest floats for 0."""
     left, right = ctx.together(x, y)
     kind = ctx.type_of(left)
-    word = _bits(ctx, left)
+    word, other = _bits(ctx, left), _bits(ctx, right)
+    least = -(1 << 8 * kind.size - 1)
+
+    def order(bits: Value) -> Value:
+        return _pick(ctx, ctx.binary("LESS", bits, 0), ctx.binary("SUB", ctx.const_like(least, bits), bits), bits)
+
+    here, there = order(word), order(other)
     one, minus = ctx.const_like(1, word), ctx.const_like(-1, word)
-    least = _pick(ctx, ctx.binary("LESS", right, 0), ctx.const_like(1 - (1 << 8 * kind.size - 1), word), one)
-    grows = ctx.binary("EQUAL", *(ctx.cast(ctx.binary("GREATER", *p), DType.I32) for p in ((right, left), (left, 0))))
-    step = _pick(ctx, grows, one, minus)
-    moved = _pick(ctx, ctx.binary("EQUAL", left, 0), least, ctx.binary("ADD", word, step))
-    found = _pick(ctx, ctx.binary("EQUAL", left, right), right, _float(ctx, moved, kind))
+    first = _pick(ctx, ctx.binary("LESS", there, 0), ctx.const_like(least + 1, word), one)
+    grows = ctx.binary("EQUAL", *(ctx.cast(ctx.binary("GREATER", *p), DType.I32) for p in ((there, here), (here, 0))))
+    moved = _pick(ctx, ctx.binary("EQUAL", here, 0), first, ctx.binary("ADD", word, _pick(ctx, grows, one, minus)))
+    found = _pick(ctx, ctx.binary("EQUAL", here, there), right, _float(ctx, moved, kind))
     missing = apply(ctx, "logical_or", [apply(ctx, "isnan", [v], {}) for v in (left, right)], {})
     return _pick(ctx, missing, ctx.binary("ADD", left, right), found)
