@@ -52,6 +52,24 @@ HOSTILE = {
     "{% for i in range(90) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x|string|length }}",
     "dictionary of twice the same": "{% set ns = namespace(x={}) %}"
     "{% for i in range(90) %}{% set ns.x = {'a': ns.x, 'b': ns.x} %}{% endfor %}{{ ns.x|tojson }}",
+    "list of what a macro takes twice": "{% set ns = namespace(x=[1]) %}{% macro f() %}{% set ns.x = varargs %}"
+    "{% endmacro %}{% for i in range(60) %}{{ f(ns.x, ns.x) }}{% endfor %}{{ ns.x }}",
+    "names that a macro takes": "{% set ns = namespace(x=[1]) %}{% macro f() %}{% set ns.x = kwargs %}{% endmacro %}"
+    "{% for i in range(60) %}{{ f(a=ns.x, b=ns.x) }}{% endfor %}{{ ns.x }}",
+    "batch filled with itself": "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}"
+    "{% for b in [ns.x] | batch(2, ns.x) %}{% set ns.x = b %}{% endfor %}{% endfor %}{{ ns.x }}",
+    "block of twice itself": "{% set ns = namespace(x='aaaa') %}{% for i in range(99) %}"
+    "{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% endfor %}",
+    "macro that writes on": "{% set x = 'a' * 30000000 %}{% macro m() %}{% for i in range(200000) %}{{ x }}{% endfor %}"
+    "{% endmacro %}{{ m() | length }}",
+    "words of a loop": "{% macro m() %}{% for i in range(99999) %}"
+    + "y" * 99999
+    + "{% endfor %}{% endmacro %}{{ m() }}",
+    "format of many": "{{ ('{0}' * 1000000).format('a' * 1000000) }}",
+    "percents of many": "{{ '%(a)s' * 1000000 % {'a': 'a' * 1000000} }}",
+    "wide format of a dictionary": "{{ '{a:999999999}'.format_map({'a': 1}) }}",
+    "join of letters": "{{ ('a' * 1000000).join('b' * 1000000) }}",
+    "join one by one": "{{ range(9000) | map('string') | join('a' * 1000000) }}",
     "doubled list of lists": "{% set ns = namespace(x=[1]) %}"
     "{% for i in range(90) %}{% set ns.x = [ns.x] %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x == [ns.x] }}",
     "power": "{{ 9 ** (9 ** 9) }}",

@@ -10,7 +10,7 @@ import datetime
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -30,6 +30,8 @@ STEPS = 1_000_000
 SECONDS = 5.0
 CHARACTERS = 32 << 20
 """Length of any text on the way."""
+WRITTEN = 8 * CHARACTERS
+"""Characters written by one rendering, those that macros and blocks keep for later among them."""
 ITEMS = 1 << 20
 """Length of any list on the way, with all that is inside of its items, as often as it is there."""
 DIGITS = 4096
@@ -65,6 +67,7 @@ class _Budget:
 
     def __init__(self) -> None:
         self.steps = STEPS
+        self.written = 0
         self.deadline = time.monotonic() + SECONDS
 
     def step(self) -> None:
@@ -73,6 +76,11 @@ class _Budget:
             raise SecurityError(f"it takes more than {STEPS} steps")
         if self.steps % 64 == 0 and time.monotonic() > self.deadline:
             raise SecurityError(f"it takes more than {SECONDS:.0f} seconds")
+
+    def write(self, characters: int) -> None:
+        self.written += characters
+        if self.written > WRITTEN:
+            raise SecurityError(f"it writes more than {WRITTEN} characters")
 
 
 _budget: ContextVar[_Budget] = ContextVar("budget")
@@ -115,12 +123,28 @@ def _check_length(kind: Any, length: int) -> None:
         raise SecurityError(f"it makes a text or list of length {length}")
 
 
-def _bounded(items: Iterable[Any]) -> Iterator[Any]:
-    """The items of a loop, counted."""
+def _flowing(items: Iterable[Any]) -> Iterator[Any]:
+    """What a filter gives one by one, counted together: who takes them may keep them."""
+    total = 0
+    for item in items:
+        total += _expanded([_sized(item)], {})
+        _check_length(items, total)
+        yield item
+
+
+def _bounded(items: Iterable[Any], characters: int) -> Iterator[Any]:
+    """The items of a loop, counted; ``characters``: that stand inside of it."""
     budget = _budget.get()
     for item in items:
         budget.step()
+        budget.write(characters)
         yield item
+
+
+def _written(value: Any) -> str:
+    """What ``{{ }}`` writes."""
+    _budget.get().write(len(text := str(value)))
+    return text
 
 
 def _joined(*parts: Any) -> str:
@@ -139,7 +163,7 @@ def _check_call(function: Any, arguments: tuple[Any, ...]) -> None:
         return
     if name == "replace" and len(arguments) >= 2:
         _check_replace(owner, *arguments[:2])
-    if name == "join" and arguments and isinstance(arguments[0], list | tuple):
+    if name == "join" and arguments and isinstance(arguments[0], Collection):
         _check_join(owner, arguments[0])
 
 
@@ -148,8 +172,16 @@ def _check_replace(text: str, old: Any, new: Any) -> None:
         raise SecurityError(f"it makes a text of more than {CHARACTERS} characters")
 
 
-def _check_join(separator: str, items: Iterable[Any]) -> None:
-    if sum(len(separator) + (len(item) if isinstance(item, str) else 16) for item in items) > CHARACTERS:
+def _check_format(text: str, sign: str, values: Iterable[Any]) -> None:
+    """Refuses ``text`` if all its signs stood for the longest of the values, and this were too long."""
+    longest = max((len(str(value)) for value in values), default=0)
+    if len(text) + text.count(sign) * max(longest, 999) > CHARACTERS:
+        raise SecurityError(f"it may make a text of more than {CHARACTERS} characters")
+
+
+def _check_join(separator: str, items: Collection[Any]) -> None:
+    most = CHARACTERS - len(separator) * len(items)
+    if most < 0 or sum(len(item) if isinstance(item, str) else 16 for item in items) > most:
         raise SecurityError(f"it makes a text of more than {CHARACTERS} characters")
 
 
@@ -167,7 +199,8 @@ class _Environment(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset(("*", "**", "+", "%"))
 
     def __init__(self) -> None:
-        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], cache_size=0)
+        tags = [_Generation, loopcontrols]
+        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=tags, finalize=_written, cache_size=0)
         known = {name: self.filters[name] for name in _FILTERS if name in self.filters}
         self.filters = {name: _counted(name, function) for name, function in known.items()}
         self.filters["tojson"] = _counted("tojson", _to_json)
@@ -182,7 +215,8 @@ class _Environment(ImmutableSandboxedEnvironment):
         for loop in tree.find_all(nodes.For):
             if loop.recursive:
                 raise SecurityError("it has a recursive loop")
-            loop.iter = _calling("_bounded", [loop.iter])
+            characters = sum(len(text.data) for text in loop.find_all(nodes.TemplateData))
+            loop.iter = _calling("_bounded", [loop.iter, nodes.Const(characters)])
         _rewrite(tree)
         for kind in (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends):
             if tree.find(kind) is not None:
@@ -199,10 +233,17 @@ class _Environment(ImmutableSandboxedEnvironment):
         raise SecurityError(f"it reaches for the attribute {attribute!r} of a {type(obj).__name__}")
 
     def wrap_str_format(self, value: Any) -> Any:
-        owner = getattr(value, "__self__", None)
-        if isinstance(owner, str) and value.__name__ == "format" and _WIDE.search(owner):
+        owner, made = getattr(value, "__self__", None), super().wrap_str_format(value)
+        if made is None or not isinstance(owner, str):
+            return made
+        if _WIDE.search(owner):
             raise SecurityError("it formats to a width of more than 999")
-        return super().wrap_str_format(value)
+
+        def checked(*args: Any, **kwargs: Any) -> str:
+            _check_format(owner, "{", [*args, *kwargs.values()])
+            return str(made(*args, **kwargs))
+
+        return checked
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         if isinstance(obj, Namespace):
@@ -223,6 +264,8 @@ class _Environment(ImmutableSandboxedEnvironment):
             _check_product(operator, left, right, sequences)
         if operator == "%" and isinstance(left, str) and _WIDE.search(left):
             raise SecurityError("it formats to a width of more than 999")
+        if operator == "%" and isinstance(left, str):
+            _check_format(left, "%", right if isinstance(right, tuple) else [right])
         return _sized(super().call_binop(context, operator, left, right))
 
 
@@ -261,6 +304,8 @@ def _rewrite(node: nodes.Node) -> None:
 def _measured(node: nodes.Node) -> nodes.Node:
     if isinstance(node, nodes.Concat):
         return _calling("_joined", node.nodes)
+    if isinstance(node, nodes.Name) and node.ctx == "load" and node.name in ("varargs", "kwargs"):
+        return _calling("_sized", [node])  # all that a macro is called with
     made = isinstance(node, nodes.List | nodes.Dict) or (isinstance(node, nodes.Tuple) and node.ctx == "load")
     return _calling("_sized", [node]) if made and node.find(nodes.Name) is not None else node
 
@@ -277,10 +322,12 @@ def _counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         values: list[Any] = [x for x in args if isinstance(x, str | list | tuple)]
         if name == "replace" and len(values) >= 3:
             _check_replace(*values[:3])
-        if name == "join" and values and isinstance(values[0], list | tuple):
-            separator = values[1] if len(values) > 1 and isinstance(values[1], str) else ""
-            _check_join(separator, values[0])
-        return _sized(function(*args, **kwargs))
+        if name == "join":
+            items = args[1] if isinstance(args[1], Collection) else list(args[1])
+            args = (args[0], items, *args[2:])
+            _check_join(str(args[2] if len(args) > 2 else kwargs.get("d", "")), items)
+        made = function(*args, **kwargs)
+        return _flowing(made) if isinstance(made, Iterator) else _sized(made)
 
     for mark in ("jinja_pass_arg", "jinja_async_variant"):
         if hasattr(function, mark):
