@@ -113,8 +113,8 @@ def test_experts_of_llama4(tmp_path: Path) -> None:
         opened.decoder(Config(precision="high", cache=False), max_length=41)
 
 
-@pytest.mark.parametrize(("told", "most"), [({}, 2048), ({"index_topk": 40}, 40)])
-def test_texts_that_an_index_takes(tmp_path: Path, told: dict[str, int], most: int) -> None:
+@pytest.mark.parametrize(("told", "most"), [({}, 2048), ({"index_topk": 40}, 40), ({"index_topk": None}, 2048)])
+def test_texts_that_an_index_takes(tmp_path: Path, told: dict[str, int | None], most: int) -> None:
     """DeepSeek-V3.2 sees all tokens of a text while its index takes as many; longer texts are refused. Positions are
     those of what the model was trained with."""
     notes = next(n for n in RECORDED if n["config"]["model_type"] == "deepseek_v32")
@@ -126,3 +126,6 @@ def test_texts_that_an_index_takes(tmp_path: Path, told: dict[str, int], most: i
     assert (known.longest, known.get("trained_length")) == (most, 4096)
     with pytest.raises(UnsupportedError, match=f"'deepseek_v32' read texts of {most} tokens at most here, not of 4096"):
         opened.decoder(Config(precision="high", cache=False), max_length=4096)
+    for wrong in (2048.0, "2048", True, 0, -1):
+        with pytest.raises(FormatError, match=f"index_topk is {wrong!r}; expected is a number above 0"):
+            usual(values | {"index_topk": wrong})

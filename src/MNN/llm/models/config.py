@@ -124,11 +124,14 @@ class Config:
 def limited(values: Mapping[str, object], key: str, usual: int) -> dict[str, object]:
     """The configuration of a model whose texts are limited here: to what stands under ``key``, or is ``usual``. Of
     positions counts how long texts were that it was trained with."""
-    most, longest = values.get(key, usual), values.get("max_position_embeddings")
-    if not isinstance(most, int) or not isinstance(longest, int):
-        return dict(values)
-    told = {"max_position_embeddings": min(most, longest), "trained_length": longest, "longest_text": most}
-    return {**values, **told}
+    told, longest = values.get(key), values.get("max_position_embeddings")
+    most = usual if told is None else told
+    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+        raise FormatError(f"the model's configuration: {key} is {most!r:.60}; expected is a number above 0")
+    if not isinstance(longest, int) or isinstance(longest, bool):
+        return {**values, "longest_text": most}
+    limits = {"max_position_embeddings": min(most, longest), "trained_length": longest, "longest_text": most}
+    return {**values, **limits}
 
 
 def _decoded(value: object) -> object:
