@@ -35,6 +35,7 @@ CASES: dict[str, dict[str, Any]] = {
                             "moe_normalize_expert_weights": 1.0},
              "rope_parameters": PLAIN | {"rope_theta": 100.0}},
     "kimi_linear": {"num_expert_group": 1}, "jais2": {"rope_parameters": PLAIN},
+    "deepseek_v32": {}, "glm_moe_dsa": {},
 }  # fmt: skip
 """Families whose first recorded model is written (of Falcon the second one), with what files cannot say of it."""
 SECOND = ("falcon",)

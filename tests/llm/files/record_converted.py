@@ -38,7 +38,8 @@ CLASSES = {
     "mimo_v2_flash": "MiMoV2Flash", "bailing_moe": "BailingMoeV2", "minicpm3": "MiniCPM3", "afmoe": "Afmoe",
     "hy_v3": "HYV3", "mellum": "Mellum", "cohere2_moe": "Cohere2Moe", "granite_swa": "GraniteSWA", "dbrx": "Dbrx",
     "granitemoe_swa": "GraniteMoeSWA", "kimi_linear": "KimiLinear", "bailing_hybrid": "BailingMoeV3", "jais2": "Jais2",
-    "bitnet": "BitNet", "sarvam_moe": "SarvamMoE", "iquestcoder": "IQuestCoder",
+    "bitnet": "BitNet", "deepseek_v32": "DeepseekV32", "glm_moe_dsa": "GlmMoeDsa",
+    "sarvam_moe": "SarvamMoE", "iquestcoder": "IQuestCoder",
 }  # fmt: skip
 
 

@@ -43,7 +43,7 @@ def _of_kind(value: Any) -> Any:
     return np.array(value, "f4" if isinstance(value[0], float) else "i4")
 
 
-RUN = {"qwen3_5_text", "nemotron_h", "gemma4_text", "deepseek_v3", "falcon_h1"}
+RUN = {"qwen3_5_text", "nemotron_h", "gemma4_text", "deepseek_v3", "falcon_h1", "glm_moe_dsa"}
 RUN |= set(CASES) if COUNT > 1 else set()
 """Families whose files are run; of others, the network is built of what the file has."""
 SCALED = ("falcon_h1",)
@@ -104,6 +104,7 @@ def _changed(family: str, metadata: dict[str, Any], tensors: dict[str, np.ndarra
         ("afmoe", {"afmoe.attention.sliding_window_pattern": [True]}, {}, "windows of 1 layers of 3"),
         ("kimi_linear", {"kimi-linear.kda.head_dim": 0}, {}, "kda.head_dim is 0; expected is a number above 0"),
         ("kimi_linear", {"kimi-linear.expert_gating_func": 1}, {}, "experts of kimi-linear that share one score"),
+        ("deepseek_v32", {"deepseek32.expert_gating_func": 1}, {}, "experts of deepseek32 that share one score"),
         ("bailing_hybrid", {"bailingmoe3.swiglu_clamp_exp": np.ones(3, "f4")}, {}, "experts whose gates are limited"),
         ("mimo_v2_flash", {"mimo2.attention.head_count_kv": None}, {}, "other than twice the heads of keys"),
     ],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from MNN.llm.files.gguf.fading import FADING
 from MNN.llm.files.gguf.gemma import GEMMA
-from MNN.llm.files.gguf.mixtures import LATENT, MIXTURES
+from MNN.llm.files.gguf.mixtures import DEEPSEEK, MIXTURES
 from MNN.llm.files.gguf.naming import EXPERTS, MIXTRAL, SHARED, SILU, SQUARED, Architecture, apart
 from MNN.llm.files.gguf.recurrent import GRANITE_EXPERTS, RECURRENT
 from MNN.llm.files.gguf.windowed import WINDOWED
@@ -211,21 +211,7 @@ ARCHITECTURES = {
     "ernie4_5": Architecture("ernie4_5", "Ernie4_5ForCausalLM", config=SILU),
     "hunyuan-dense": Architecture("hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", _HUNYUAN, config=SILU),
     "lfm2": Architecture("lfm2", "Lfm2ForCausalLM", _LFM2, config=SILU),
-    "deepseek2": Architecture(
-        "deepseek_v2",
-        "DeepseekV2ForCausalLM",
-        {
-            **EXPERTS,
-            **LATENT,
-            "attn_k_b": "self_attn.k_b",
-            "attn_v_b": "self_attn.v_b",
-            "ffn_gate_shexp": "mlp.shared_experts.gate_proj",
-            "ffn_up_shexp": "mlp.shared_experts.up_proj",
-            "ffn_down_shexp": "mlp.shared_experts.down_proj",
-            "exp_probs_b": "mlp.gate.e_score_correction",
-        },
-        config=SILU,
-    ),
+    "deepseek2": Architecture("deepseek_v2", "DeepseekV2ForCausalLM", DEEPSEEK, config=SILU),
     "chatglm": Architecture(
         "glm",
         "GlmForCausalLM",

@@ -48,9 +48,9 @@ _NUMBERS: dict[str, tuple[str, type]] = {
 _LAYERWISE = ("num_key_value_heads",)
 """What files may have for each layer."""
 _LOCAL = ("mixtral", "gpt_oss", "phimoe", "granitemoeshared", "granitemoehybrid", "llama4_text", "minimax")
-_ROUTED = ("deepseek_v2", "nemotron_h", "mimo_v2_flash")
+_ROUTED = ("deepseek_v2", "deepseek_v32", "glm_moe_dsa", "nemotron_h", "mimo_v2_flash")
 _EXPERTS = dict.fromkeys(_LOCAL, "num_local_experts") | dict.fromkeys(_ROUTED, "n_routed_experts")
-_LATENT = ("deepseek_v2", "minicpm3", "kimi_linear", "bailing_hybrid")
+_LATENT = ("deepseek_v2", "deepseek_v32", "glm_moe_dsa", "minicpm3", "kimi_linear", "bailing_hybrid")
 _SCALED = ("none", "linear", "yarn", "longrope")
 _TOKENS = {"bos": "bos_token_id", "eos": "eos_token_id", "padding": "pad_token_id"}
 

@@ -52,7 +52,9 @@ FADING = {
     "bailingmoe3": Architecture("bailing_hybrid", "BailingMoeV3ForCausalLM", _LING, config=SILU),
 }
 """By ``general.architecture``."""
-ROOMS = {"deepseek_v2": "self_attn", "kimi_linear": "self_attn", "bailing_hybrid": "attention"}
+ROOMS = dict.fromkeys(("deepseek_v2", "deepseek_v32", "glm_moe_dsa", "kimi_linear"), "self_attn") | {
+    "bailing_hybrid": "attention"
+}
 """Families whose files may have what makes keys and values in two parts, and where that is in a layer."""
 
 

@@ -1,8 +1,8 @@
-"""Llama 4, MiniMax-Text-01, MiMo-V2-Flash, Ling 2.0, MiniCPM3, Hunyuan 3 and DBRX: names of their tensors, and what
-their metadata says.
+"""Llama 4, MiniMax-Text-01, MiMo-V2-Flash, Ling 2.0, DeepSeek-V3.2, GLM-5, MiniCPM3, Hunyuan 3 and DBRX: names
+of their tensors, and what their metadata says.
 
-Facts: ``conversion/`` of llama.cpp (llama, minimax, mimo, bailingmoe, minicpm, hunyuan, dbrx) and its models'
-parameters, and transformers' model code.
+Facts: ``conversion/`` of llama.cpp (llama, minimax, mimo, bailingmoe, deepseek, glm, minicpm, hunyuan, dbrx) and
+its models' parameters, and transformers' model code.
 """
 
 from __future__ import annotations
@@ -28,6 +28,19 @@ LATENT = {
     "attn_kv_a_mqa": "self_attn.kv_a_proj_with_mqa",
     "attn_kv_a_norm": "self_attn.kv_a_layernorm",
     "attn_kv_b": "self_attn.kv_b_proj",
+}
+DEEPSEEK = {
+    **SHARED,
+    **LATENT,
+    "attn_k_b": "self_attn.k_b",
+    "attn_v_b": "self_attn.v_b",
+}
+_INDEXED = {
+    **DEEPSEEK,
+    "indexer.attn_q_b": "self_attn.indexer.wq_b",
+    "indexer.attn_k": "self_attn.indexer.wk",
+    "indexer.k_norm": "self_attn.indexer.k_norm",
+    "indexer.proj": "self_attn.indexer.weights_proj",
 }
 _LIGHTNING = {
     **MIXTRAL,
@@ -72,6 +85,13 @@ MIXTURES = {
         config=SILU | {"norm_topk_prob": True},
     ),
     "bailingmoe2": Architecture("bailing_moe", "BailingMoeV2ForCausalLM", _BAILING, config=SILU),
+    "deepseek32": Architecture(
+        "deepseek_v32",
+        "DeepseekV32ForCausalLM",
+        {own: module for own, module in _INDEXED.items() if own != "attn_kv_b"},
+        config=SILU,
+    ),
+    "glm-dsa": Architecture("glm_moe_dsa", "GlmMoeDsaForCausalLM", _INDEXED, config=SILU),
     "minicpm3": Architecture("minicpm3", "MiniCPM3ForCausalLM", LATENT, config=SILU),
     "hy_v3": Architecture("hy_v3", "HYV3ForCausalLM", _HUNYUAN, config=SILU),
     "dbrx": Architecture("dbrx", "DbrxForCausalLM", _DBRX, config=SILU, shared=False, layers="transformer.blocks."),
@@ -135,6 +155,19 @@ def _bailing(file: GGUF, config: dict[str, Any]) -> None:
     config.setdefault("first_k_dense_replace", 0)
 
 
+def _indexed(file: GGUF, config: dict[str, Any]) -> None:
+    """Layers that guess further tokens stand behind the others. There is an index where it is not told, too."""
+    name = file.get("general.architecture", str)
+    config["num_hidden_layers"] -= file.get(f"{name}.nextn_predict_layers", int, 0)
+    if file.get(f"{name}.expert_gating_func", int, 2) != 2:
+        raise UnsupportedError(f"{file.path}: experts of {name} that share one score are not known")
+    config |= {
+        "index_topk": file.get(f"{name}.attention.indexer.top_k", int, 2048),
+        "norm_topk_prob": file.get(f"{name}.expert_weights_norm", bool, False),
+        "mlp_layer_types": mixed(file, config),
+    }
+
+
 def _minicpm3(file: GGUF, config: dict[str, Any]) -> None:
     """Factors are those of the one model that there is; how wide values are is seen in what makes them."""
     both = file.tensors.get("blk.0.attn_kv_b.weight")
@@ -166,8 +199,8 @@ def outputs_apart(tensors: dict[str, WeightTensor], layers: int) -> dict[str, We
 
 OWN_MIXTURES = {
     "llama4_text": _llama4, "minimax": _minimax, "mimo_v2_flash": _mimo2, "bailing_moe": _bailing,
-    "minicpm3": _minicpm3, "hy_v3": _hy_v3, "dbrx": _dbrx,
+    "deepseek_v32": _indexed, "glm_moe_dsa": _indexed, "minicpm3": _minicpm3, "hy_v3": _hy_v3, "dbrx": _dbrx,
 }  # fmt: skip
 """What metadata says beyond what all have, by ``model_type``."""
 
-__all__ = ["LATENT", "MIXTURES", "OWN_MIXTURES", "outputs_apart"]
+__all__ = ["DEEPSEEK", "LATENT", "MIXTURES", "OWN_MIXTURES", "outputs_apart"]

@@ -14,7 +14,9 @@ from MNN.llm.files.gguf.naming import Architecture
 from MNN.llm.files.gguf.reader import GGUF
 from MNN.llm.files.tensors import WeightTensor
 
-_NAME = re.compile(r"(?:blk\.(?P<block>\d{1,6})\.)?(?P<module>(?:shortconv\.)?[a-z0-9_]+)\.(?P<kind>weight|bias|scale)")
+_NAME = re.compile(
+    r"(?:blk\.(?P<block>\d{1,6})\.)?(?P<module>(?:shortconv\.|indexer\.)?[a-z0-9_]+)\.(?P<kind>weight|bias|scale)"
+)
 _PARAMETER = re.compile(r"blk\.(?P<block>\d{1,6})\.(?P<module>ssm_[ad])")
 _BARELY = re.compile(r"blk\.(?P<block>\d{1,6})\.(?P<module>ffn_norm|exp_probs_b)(?P<kind>)")
 """As files of Falcon-H1 and Hunyuan 3 have it."""
@@ -24,7 +26,7 @@ _NOT_WEIGHTS = {"rope_freqs", "rope_factors_long", "rope_factors_short", "attn_r
 _LAYER, _GUESSING = (
     re.compile(r"blk\.(\d{1,6})\."),
     ("glm4_moe", "exaone_moe", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "mimo_v2_flash", "bailing_moe",
-     "hy_v3", "cohere2_moe", "bailing_hybrid"),
+     "hy_v3", "cohere2_moe", "bailing_hybrid", "deepseek_v32", "glm_moe_dsa"),
 )  # fmt: skip
 """Families whose last layers guess tokens beyond the next one; they are not read."""
 _PARAMETERS = (
