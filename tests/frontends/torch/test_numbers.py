@@ -81,6 +81,18 @@ def test_next_floats_of_those_that_processors_take_for_zero(kind: Any) -> None:
     np.testing.assert_array_equal(found, np.nextafter(left, right))
 
 
+@pytest.mark.parametrize("n", [0, 3])
+def test_groups_of_an_empty_batch_too(n: int) -> None:
+    x = np.random.default_rng(n).standard_normal((n, 4, 5)).astype(np.float32)
+    found, mean, inverse = model("native_group_norm", [x.shape], [np.float32], None, None, n, 4, 5, 2, 1e-5)(x)
+    rows = x.reshape(n, 2, 10)
+    wanted = [rows.mean(2), 1 / np.sqrt(rows.var(2) + 1e-5)]
+    np.testing.assert_allclose(mean, wanted[0], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(inverse, wanted[1], rtol=1e-4)
+    rows = (rows - wanted[0][..., None]) * wanted[1][..., None]
+    np.testing.assert_allclose(found, rows.reshape(x.shape), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("order", [1, 2])
 def test_slopes_are_those_of_numpy(order: int) -> None:
     rng = np.random.default_rng(order)

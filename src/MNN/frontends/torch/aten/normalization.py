@@ -8,6 +8,7 @@ from MNN.frontends.torch.aten.reductions import p_norm, reduced
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Number
 from MNN.frontends.torch.registry import apply, aten
+from MNN.frontends.torch.scalars import compute
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -151,7 +152,9 @@ def native_group_norm(
     hxw: int | Number, group: int, eps: float,
 ) -> list[Value]:  # fmt: skip
     out = group_norm(ctx, x, group, weight, bias, eps)
-    rows = ctx.op("Reshape", x, ctx.const([0, group, -1]))
+    count = compute(ctx, "floordiv", compute(ctx, "mul", c, hxw), group)
+    assert not isinstance(count, float)
+    rows = ctx.reshape(x, [n, group, count])  # of an empty batch, nothing else tells it
     mean = reduced(ctx, "MEAN", rows, [2], True)
     var = reduced(ctx, "MEAN", ctx.unary("SQUARE", ctx.op("BinaryOp", rows, mean, opType="SUB")), [2], False)
     return [out, ctx.squeeze(mean, 2), ctx.unary("RSQRT", ctx.binary("ADD", var, eps))]
