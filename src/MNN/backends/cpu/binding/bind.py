@@ -113,7 +113,7 @@ class BoundProgram(TimedBound):
                 self._lent.lend(states)
             if sizes:
                 self.resize(sizes)
-            return self.run(values, threads)
+            return self.run(values, threads) if states is None else self._run(values, threads)
 
     def result_types(self) -> list[tuple[DType, tuple[int, ...]]]:
         """See :class:`MNN.backends.base.backend.Bound`."""
@@ -299,7 +299,19 @@ class BoundProgram(TimedBound):
         return run
 
     def run(self, arrays: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
-        """One inference; the results are the caller's own.
+        """One inference; the results are the caller's own. States, for which nobody lends memory here, are inputs and
+        outputs like others."""
+        if self._lent is None:
+            return self._run(arrays, threads)
+        with self._run_lock.lock:
+            self._lent.fill(arrays)
+            results = self._run(arrays, threads)
+            for i, became in self._lent.read(self._io[1].shapes).items():
+                results[i] = became
+            return results
+
+    def _run(self, arrays: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
+        """One inference on states that lie where they were lent.
 
         Large inputs are read and large outputs written in place where they can be, but not the first time, nor after
         another program has used the memory: profiles, which run the native program alone, find numbers of the usual
