@@ -58,7 +58,7 @@ def lightness(seed: int, names: tuple[str, ...] = LIGHTNESS) -> Iterator[Case]:
     height, width = (int(n) for n in random.integers(1, 40, 2))
     for name in names:
         im: Any = random.integers(0, 256, (height, width, 3)).astype(np.uint8)
-        most, few = 1.0, 0.01 if name.startswith("Luv") else 0.0
+        most, few = 1.0, 0.0
         if random.random() < 0.5:
             im = im / np.float32(255)
             if name.startswith("L") and name[1] in "au":
@@ -69,3 +69,26 @@ def lightness(seed: int, names: tuple[str, ...] = LIGHTNESS) -> Iterator[Case]:
             return cv.cvtColor(im, getattr(cv, f"COLOR_{name}"))
 
         yield Case(f"cvtColor {name} {im.shape} {im.dtype} {seed}", converted, converted, most, few)
+
+
+def edges() -> Iterator[Case]:
+    """Bytes with which a number that is rounded otherwise before the last step shows: L*u*v* in the dark, where the
+    chromaticity is a quotient of few bits; L*a*b* whose luminance cut off, not rounded, gives two levels less; reds
+    whose hue is just below a whole circle."""
+    dark: Any = np.random.default_rng(24).integers(0, 256, (64, 64, 3)).astype(np.uint8)
+    dark[:, :, 0] %= 24
+    between = [[32, 242], [36, 216], [46, 179], [85, 103], [101, 81], [108, 72], [117, 61], [130, 46], [159, 15]]
+    low, spread, less = np.meshgrid(np.arange(0, 128, 7), np.arange(4, 128), np.arange(1, 4), indexing="ij")
+    reds = np.stack([low + 2 * spread, low, low + less], -1).clip(0, 255).astype(np.uint8).reshape(-1, 3, 3)
+    pictures = {
+        **{f"Luv2{colors}": dark for colors in ("BGR", "RGB", "LBGR", "LRGB")},
+        "Lab2RGB": np.array([[243, *ab] for ab in between], np.uint8)[None],
+        "RGB2HSV": reds,
+        "RGB2HSV_FULL": reds,
+    }
+    for name, im in pictures.items():
+
+        def converted(cv: Any, im: Any = im, name: str = name) -> Any:
+            return cv.cvtColor(im, getattr(cv, f"COLOR_{name}"))
+
+        yield Case(f"cvtColor {name} at edges", converted, converted, 1.0)

@@ -53,6 +53,7 @@ def cases() -> Iterator[Case]:
         yield from color_cases.packed(seed)
     for seed in range(4):
         yield from color_cases.lightness(seed)
+    yield from color_cases.edges()
 
 
 def _geometry(kind: str, im: Any) -> Iterator[Case]:

@@ -16,11 +16,18 @@ _EPSILON = float(np.finfo(np.float32).eps)
 
 def _hue(rgb: Sequence[Number], high: Number, spread: Number) -> Number:
     """In sixths of a circle, below 6."""
+    return _around(_signed_hue(rgb, high, spread) / spread, 6)
+
+
+def _signed_hue(rgb: Sequence[Number], high: Number, spread: Number) -> Number:
+    """In sixths of a circle and of ``spread``, from -1 to 5."""
     red, green, blue = rgb
-    of_green, of_blue = 2 + (blue - red) / spread, 4 + (red - green) / spread
-    hue = where(high.apply("eq", green), of_green, of_blue)
-    hue = where(high.apply("eq", red), (green - blue) / spread, hue)
-    return where(hue.apply("lt", 0), hue + 6, hue)
+    hue = where(high.apply("eq", green), 2 * spread + blue - red, 4 * spread + red - green)
+    return where(high.apply("eq", red), green - blue, hue)
+
+
+def _around(hue: Number, circle: int) -> Number:
+    return where(hue.apply("lt", 0), hue + circle, hue)
 
 
 def _ends(rgb: Sequence[Number]) -> tuple[Number, Number]:
@@ -32,14 +39,17 @@ def to_hsv(rgb: Sequence[Number], whole: bool, hues: int) -> list[Number]:
     """From red, green and blue."""
     value, low = _ends(rgb)
     spread = value - low
-    gray = spread.apply("eq", 0)
-    hue = where(gray, 0, _hue(rgb, value, where(gray, 1, spread)))
-    none = value.apply("eq", 0)
-    saturation = where(none, 0, spread / where(none, 1, value))
-    if not whole:
-        return [hue * 60, saturation, value]
-    steps = (hue * (hues / 6)).apply("round")
-    return [where(steps.apply("ge", hues), steps - hues, steps), saturation * 255, value]
+    gray, none = spread.apply("eq", 0), value.apply("eq", 0)
+    some, most = where(gray, 1, spread), where(none, 1, value)
+    if whole:  # quotients are rounded to 12 bits before, as OpenCV's, so that hues on an edge fall to the same side
+        hue = _rounded_quotient(_signed_hue(rgb, value, spread), hues / 6, some)
+        return [_around(hue, hues), _rounded_quotient(spread, 255, most), value]
+    return [where(gray, 0, _hue(rgb, value, some)) * 60, where(none, 0, spread / most), value]
+
+
+def _rounded_quotient(dividend: Number, scale: float, divisor: Number) -> Number:
+    """``dividend * scale / divisor``, halves up, by the quotient of the two last in 12 bits."""
+    return (dividend * ((scale * 4096) / divisor).apply("round")).fma(1 / 4096, 0.5).apply("floor")
 
 
 def to_hls(rgb: Sequence[Number], whole: bool, hues: int) -> list[Number]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from MNN.cv._array import Array
 from MNN.cv.spaces.numbers import Number, where
 from MNN.ir.dtype import DType
 
@@ -110,12 +111,9 @@ def to_lightness(rgb: Sequence[Number], whole: bool, space: str, srgb: bool) -> 
 
 def from_lightness(numbers: Sequence[Number], whole: bool, space: str, srgb: bool) -> list[Number]:
     """To red, green and blue, the inverse of :func:`to_lightness`; what no screen shows is cut off."""
-    if whole and space == "Lab":
-        rgb = _light_of_bytes(numbers)
-        return [_byte(channel * (1 / _LEVELS), srgb) for channel in rgb]
     if whole:
-        ways = zip(numbers, _SCALES[space], _SHIFTS[space], strict=True)
-        numbers = [(n - shift) * (1 / scale) for n, scale, shift in ways]
+        levels = (_levels_of_lab if space == "Lab" else _levels_of_luv)(numbers)
+        return [_byte(level.cast(DType.F32) * (1 / _LEVELS), srgb) for level in levels]
     lightness, one, two = numbers
     middle = (lightness + 16) * (1 / 116)
     y = _cube(middle)
@@ -123,15 +121,16 @@ def from_lightness(numbers: Sequence[Number], whole: bool, space: str, srgb: boo
         x = _cube(middle + one * (1 / 500)) * _WHITE[0]
         xyz = [x, y, _cube(middle - two * (1 / 200)) * _WHITE[2]]
     else:
-        u, v = one + lightness * (13 * _U), two + lightness * (13 * _V)  # 13 L* times the chromaticity
-        over = 1 / v.apply("abs").apply("max", 1)  # no colour has less, but in the dark
-        over = where(v.apply("lt", 0), 0 - over, over)
+        u, over = one + lightness * (13 * _U), _inverse(two + lightness * (13 * _V))
         xyz = [y * u * over * 2.25, y, y * ((39 * lightness - 0.75 * u) * over - 5)]
-        xyz = [_limited(n, 0, 2) for n in xyz] if whole else xyz  # bytes may say what is no colour at all
     rgb = [_limited(_product(row, xyz), 0, 1) for row in np.linalg.inv(XYZ).tolist()]
-    if not whole:
-        return [_stored(channel) for channel in rgb] if srgb else rgb
-    return [_byte(_rounded_up(n * _LEVELS).apply("min", _LEVELS - 1) * (1 / _LEVELS), srgb) for n in rgb]
+    return [_stored(channel) for channel in rgb] if srgb else rgb
+
+
+def _inverse(v: Number) -> Number:
+    """Of 13 L* times the second chromaticity, which no colour has less than 1 of, but in the dark."""
+    over = 1 / v.apply("abs").apply("max", 1)
+    return where(v.apply("lt", 0), 0 - over, over)
 
 
 def _byte(light: Number, srgb: bool) -> Number:
@@ -139,9 +138,23 @@ def _byte(light: Number, srgb: bool) -> Number:
     return _stored(light) * 255 if srgb else (light * 255).apply("floor")  # as OpenCV, which cuts light off
 
 
-def _light_of_bytes(numbers: Sequence[Number]) -> list[Number]:
-    """Red, green and blue in 4096 levels of light, of L*a*b* in bytes: in whole numbers of 14 bits, rounded where
-    OpenCV rounds, as a level is nearly a grey level where it is dark."""
+# Bytes become levels of light in whole numbers of 14 bits, rounded where OpenCV rounds: a level is nearly a grey level
+# where it is dark, and there the chromaticity of bytes is a quotient of few bits.
+
+
+def _luminance(lightness: Number) -> Number:
+    """Of L* in a byte, in 14 bits."""
+    return (_cube(lightness.fma(100 / (255 * 116), 16 / 116)) * (1 << _FINE)).apply("round")
+
+
+def _levels_of(xyz: Sequence[Number], white: Array) -> list[Number]:
+    """Red, green and blue in 4096 levels, of shares of ``white`` in 14 bits."""
+    weights = np.rint(np.linalg.inv(XYZ) * white * (1 << _BITS)).astype(int).tolist()
+    sums = [sum((n * w for n, w in zip(xyz[1:], row[1:], strict=True)), xyz[0] * row[0]) for row in weights]
+    return [_limited((total + (1 << (_FINE - 1))) >> _FINE, 0, _LEVELS - 1) for total in sums]
+
+
+def _levels_of_lab(numbers: Sequence[Number]) -> list[Number]:
     one, i32 = 1 << _FINE, DType.I32
     middle = (numbers[0].fma(100 / 255, 16) * (one / 116)).apply("round").cast(i32)
     a, b = (n.cast(i32) for n in numbers[1:])
@@ -153,11 +166,22 @@ def _light_of_bytes(numbers: Sequence[Number]) -> list[Number]:
         line = (root.cast(DType.F32) * (108 / 841)).apply("trunc").cast(i32) - offset
         return where(root.apply("le", dark), line, (((root * root) >> _FINE) * root) >> _FINE)
 
-    xyz = [cube(middle + across), cube(middle), cube(middle - behind)]
-    weights = np.rint(np.linalg.inv(XYZ) * _WHITE * (1 << _BITS)).astype(int).tolist()
-    sums = [sum((n * w for n, w in zip(xyz[1:], row[1:], strict=True)), xyz[0] * row[0]) for row in weights]
-    levels = [(total + (1 << (_FINE - 1))) >> _FINE for total in sums]
-    return [level.apply("max", 0).apply("min", _LEVELS - 1).cast(DType.F32) for level in levels]
+    return _levels_of([cube(middle + across), _luminance(numbers[0]).cast(i32), cube(middle - behind)], _WHITE)
+
+
+def _levels_of_luv(numbers: Sequence[Number]) -> list[Number]:
+    one = 1 << _FINE
+    lightness, u, v = (
+        (n - shift) * (1 / scale) for n, scale, shift in zip(numbers, _SCALES["Luv"], _SHIFTS["Luv"], strict=True)
+    )
+    y = _luminance(numbers[0])
+    u = ((u + lightness * (13 * _U)) * 144).apply("round")
+    over = (_inverse(v + lightness * (13 * _V)) * (1 << 22)).apply("round")
+    x = y * (u * over * (1 / one)).apply("floor") * (1 / one)
+    z = y * (((39 * 6400) * numbers[0] - 85 * u) * over * (1 / one) - 5 * 255 * one) * (1 / (one << 8))
+    z = z.apply("floor") + (z * (1 / 256)).apply("floor")  # divided by 255, nearly
+    xyz = [_limited(n.apply("floor"), 0, 2 * one).cast(DType.I32) for n in (x, y, z)]  # bytes may say what is no colour
+    return _levels_of(xyz, np.ones(3))
 
 
 __all__ = ["XYZ", "from_lightness", "to_lightness"]
