@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import tempfile
@@ -23,7 +24,7 @@ from MNN.ops.inference.shape_check import check_shapes
 from MNN.passes.manager import optimize, passes
 from MNN.progress import ReportProgress, silent
 from MNN.schema import from_json, write_net
-from MNN.schema.files import open_regular
+from MNN.schema.files import open_regular, replaceable, replacing
 from MNN.schema.invariants import check_net
 from MNN.schema.offload import write_model
 from MNN.weight_quantization import Layers, WeightQuantization, layer_names, quantize_weights, write_layers
@@ -82,7 +83,7 @@ def convert(
     tell = progress
     tell("reading")
     if as_it_stands(source, target, chosen):
-        return _from_json(Path(str(source)), Path(target))
+        return _from_json(Path(str(source)), Path(target), check, tell)
     source = source if isinstance(source, bytes) else Path(os.fsdecode(file_of(source)))
     graph = load_graph(source, chosen.kind, chosen.hints)
     if chosen.batch is not None:
@@ -110,13 +111,11 @@ def convert(
     after = outline(graph)
     runs, write = _as_onnx(graph, chosen) if _named_onnx(target) else _as_mnn(graph, chosen)
     del graph  # only the file's form is needed from here on
-    found = None
-    if check is None:
-        files = write(Path(target))
-    else:
-        files, found = _write_checked(write, Path(target), check, tell)
-    if chosen.layers_file is not None:
-        write_layers(chosen.layers_file, layers)
+    listed = chosen.layers_file
+    with contextlib.nullcontext() if listed is None else replacing(listed) as file:  # whole before the model is there
+        if file is not None:
+            write_layers(file, layers)
+        files, found = _written(write, Path(target), check, tell)
     sizes = {p: p.stat().st_size for p in files}
     name, size = ("", len(source)) if isinstance(source, bytes) else (str(source), Path(source).stat().st_size)
     return Report(name, size, before, after, changes, sizes, runs, found)
@@ -170,8 +169,15 @@ def _named_onnx(target: str | Path) -> bool:
     return Path(target).suffix.lower() == ".onnx"
 
 
-def _write_checked(write: Write, target: Path, check: Check, tell: ReportProgress) -> tuple[list[Path], Comparison]:
-    """Writes beside the target, checks, and puts the files in place."""
+def _written(
+    write: Write, target: Path, check: Check | None, tell: ReportProgress
+) -> tuple[list[Path], Comparison | None]:
+    """Writes the files; those to ``check`` beside the target first, and then puts them in place."""
+    if check is None:
+        return write(target), None
+    replaceable(target)
+    if not target.parent.is_dir():
+        raise MNNError(f"cannot write {target}: there is no folder {target.parent}; make it first")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".checking-") as folder:
         files = write(Path(folder) / target.name)
         tell("checking")
@@ -192,7 +198,7 @@ def as_it_stands(source: str | Path | bytes, target: str | Path, options: Option
     return json and not _named_onnx(target) and options in (plain, replace(plain, level=0))
 
 
-def _from_json(source: Path, target: Path) -> Report:
+def _from_json(source: Path, target: Path, check: Check | None, tell: ReportProgress) -> Report:
     """A dumped file back to what it was: no passes run, the tables are written as they stand."""
     with open_regular(source) as file:
         text = file.read()
@@ -201,11 +207,17 @@ def _from_json(source: Path, target: Path) -> Report:
     except FormatError as error:
         raise FormatError(f"{source}: {error}") from error
     check_net(net, str(source))
-    write_net(net, target)
+
+    def write(path: Path) -> list[Path]:
+        write_net(net, path)
+        return [path]
+
+    _, found = _written(write, target, check, tell)
     steps = tuple(Step(op.type, op.name or "", (), ()) for op in net.oplists)
     counts = dict(Counter(step.op for step in steps).most_common())
     part = Outline({}, {}, steps, counts, 0, 0)
-    return Report(str(source), source.stat().st_size, part, part, {}, {target: target.stat().st_size}, support(net))
+    sizes = {target: target.stat().st_size}
+    return Report(str(source), source.stat().st_size, part, part, {}, sizes, support(net), found)
 
 
 def _fix_batch(graph: Graph, batch: int) -> None:

@@ -36,6 +36,12 @@ def test_a_wrong_file(mnn, model, tmp_path):
     assert "wrong.mnn is wrong from node 'scale' (BinaryOp) on: tensor 'scaled'" in result.out
 
 
+def test_rounding_is_called_so(mnn, digits):
+    result = mnn("compare", "--bisect", digits, "--tolerance", "0")
+    assert result.code == 1
+    assert "rounding of fp32" in result.out
+
+
 def test_a_wrong_meaning(mnn, model, monkeypatch):
     monkeypatch.setitem(unary._UNARY, "SIN", unary._UNARY["COS"])
     result = mnn("compare", "--bisect", model)

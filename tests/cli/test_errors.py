@@ -203,6 +203,28 @@ def test_a_model_is_not_written_over_itself(refused, digits, tmp_path):
     assert copy.read_bytes() == digits.read_bytes()
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("more", [[], ["--check", "1e-3"], ["--saveExternalData"]])
+def test_a_device_or_pipe_keeps_its_place(refused, digits, tmp_path, more):
+    """A file in place of /dev/null would break the system of who may do everything."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        assert "a device or pipe is there" in refused("convert", digits, name, *more)
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_two_reports_are_two_files(refused, digits):
+    assert "would both be r.html" in refused("convert", digits, "a.mnn", "--report", "r.html", "--optimize-report",
+                                             "r.html")  # fmt: skip
+
+
+@pytest.mark.parametrize("size", ["9" * 5000, "9" * 18])
+def test_sizes_that_no_memory_holds(refused, digits, size):
+    assert "--shape" in refused("run", digits, "--random", "--shape", f"image={size}x1x8x8")
+
+
 @pytest.mark.parametrize("more", [("no/such/a.mnn",), ("a.mnn", "--report", "no/such/r.html")])
 def test_folders_that_are_not_there_are_named_before_anything_is_done(refused, digits, more):
     assert "there is no folder no/such" in refused("convert", digits, *more)

@@ -57,6 +57,12 @@ def test_dump_to_the_terminal_is_the_same(mnn, converted):
     assert max(map(len, printed.out.splitlines()[:2])) < 100  # one field a line
 
 
+def test_dump_over_the_model_itself(refused, converted, tmp_path):
+    (tmp_path / "m.mnn").write_bytes(converted.read_bytes())
+    assert "would be lost" in refused("dump", "m.mnn", "./m.mnn")
+    assert (tmp_path / "m.mnn").read_bytes() == converted.read_bytes()
+
+
 def test_dump_of_another_kind_of_model(refused, digits):
     assert "mnn dump shows .mnn files" in refused("dump", digits)
 

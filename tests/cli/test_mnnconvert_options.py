@@ -133,6 +133,82 @@ def test_results_in_a_folder(digits) -> None:
     assert not Path("a.mnn").exists()
 
 
+def test_results_in_a_folder_also_of_json(digits, converted) -> None:
+    """A JSON file that is written back as it stands is compared, too."""
+    assert official("-f", "MNN", "--modelFile", converted, "--JsonFile", "a.json").code == 0
+    model = MNN.load(digits)
+    (name,), (output,) = model.inputs, model.outputs
+    shape = [2 if isinstance(d, str) else d for d in load_shape(digits)]
+    Path("input.json").write_text(
+        json.dumps({"inputs": [{"name": name, "shape": shape, "value": 0.5}], "outputs": [output]}), encoding="utf-8"
+    )
+    expected = model.run({name: np.full(shape, 0.5, np.float32)})[output].reshape(-1)
+    command = ["-f", "JSON", "--modelFile", "a.json", "--MNNModel", "a.mnn", "--testdir", "."]
+    np.savetxt(f"{output}.txt", expected + 1)
+    assert "is off by" in official(*command).err
+    assert not Path("a.mnn").exists()
+    np.savetxt(f"{output}.txt", expected)
+    assert official(*command).code == 0
+    assert Path("a.mnn").read_bytes() == converted.read_bytes()
+
+
+def test_nothing_is_half_written(digits, converted) -> None:
+    """Where one of several files cannot be written, or two would be one, none is."""
+    Path("m.mnn").write_bytes(converted.read_bytes())
+    for arguments, text in (
+        (["ONNX", "--modelFile", digits, "--MNNModel", "a.mnn", "--compressionParamsFile", "no/c.json",
+          "--weightQuantBits", "8"], "cannot write no"),
+        (["ONNX", "--modelFile", digits, "--MNNModel", "a.mnn", "--compressionParamsFile", "./a.mnn",
+          "--weightQuantBits", "8"], "would both be"),
+        (["MNN", "--modelFile", "m.mnn", "--MNNModel", "a.mnn", "--JsonFile", "a.mnn"], "would both be"),
+        (["MNN", "--modelFile", "m.mnn", "--JsonFile", "m.mnn"], "would be lost"),
+        (["MNN", "--modelFile", "m.mnn", "--JsonFile", "a.json", "--MNNModel", "a.onnx"], "write to a.mnn"),
+        (["ONNX", "--modelFile", digits, "--MNNModel", "no/a.mnn", "--testdir", "."], "no folder no; make it"),
+    ):  # fmt: skip
+        result = official("-f", *arguments)
+        assert result.code == 2
+        assert text in result.err
+        assert [p.name for p in Path().iterdir()] == ["m.mnn"]
+    assert Path("m.mnn").read_bytes() == converted.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("names", "sizes"),
+    [("image", "2x1x8x8x"), ("image", "2x1xx8x8"), ("image", "2x1x8x\u00b2"), ("image,image", "2x1x8x8,1x1x8x8"),
+     ("image", "9" * 5000)],
+)  # fmt: skip
+def test_shapes_that_are_none(digits, names: str, sizes: str) -> None:
+    Path("sizes.txt").write_text(f"input_names = {names}\ninput_dims = {sizes}\n", encoding="utf-8")
+    result = convert(digits, "--inputConfigFile", "sizes.txt")
+    assert result.code == 2
+    assert "each name once" in result.err
+
+
+def test_values_that_are_none(digits) -> None:
+    assert "'maybe' is no option" in convert(digits, "--fp16", "maybe").err
+    assert "blocks of -7" in convert(digits, "--weightQuantBits", "4", "--weightQuantBlock", "-7").err
+    assert "like a model of kind onnx, and is read as tflite" in official(
+        "-f", "TFLITE", "--modelFile", digits, "--MNNModel", "a.mnn"
+    ).err.replace("\n", " ")
+    assert not Path("a.mnn").exists()
+
+
+def test_small_is_preferred_to_fast(digits) -> None:
+    """--optimizePrefer 1 is level 1, whatever --optimizeLevel says."""
+    assert convert(digits).code == 0
+    expected = Path("a.mnn").read_bytes()
+    assert convert(digits, "--optimizeLevel", "2").code == 0
+    assert Path("a.mnn").read_bytes() != expected
+    assert convert(digits, "--optimizeLevel", "2", "--optimizePrefer", "1").code == 0
+    assert Path("a.mnn").read_bytes() == expected
+
+
+def test_weights_that_are_none_are_told_of() -> None:
+    from tests.cli.models import chain
+
+    assert "no weights were quantised" in convert(chain(Path("chain.onnx")), "--weightQuantBits", "8").out
+
+
 def test_what_is_told(digits, converted) -> None:
     assert "Relu" in official("-f", "ONNX", "--OP").out.split()
     assert "CONV_2D" in official("-f", "TFLITE", "--OP").out.split()

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from MNN.bisection import Steps, bisect
+from MNN.cli.convert_check import ROUNDED, ROUNDING
 from MNN.cli.display.output import console
 from MNN.cli.display.progress import progress
 from MNN.cli.display.tables import add_row, number, words
@@ -93,6 +94,8 @@ def command(
             )
     if find:
         print(verdict.text)
+        if verdict.difference is not None and verdict.difference.error < ROUNDING:
+            print(f"{ROUNDED} --tolerance 1e-4")
         raise typer.Exit(DIFFERENT if verdict.culprit else 0)
     _show(result, show)
     if result.note:

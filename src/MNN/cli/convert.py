@@ -76,6 +76,8 @@ def command(
     for path, kinds in ((report, (".html", ".json")), (drawing, (".html", ".svg"))):
         if path is not None and path.suffix.lower() not in kinds:
             raise MNNError(f"{path}: a report is a {' or '.join(kinds)} file")
+    if report is not None and drawing is not None and report.absolute() == drawing.absolute():
+        raise MNNError(f"--report and --optimize-report would both be {report}; give each a file of its own")
     for path in (target, report, drawing):
         if path is not None and not path.parent.is_dir():
             raise MNNError(f"cannot write {path}: there is no folder {path.parent}; make it first")
@@ -148,6 +150,8 @@ def show(source: Path, target: Path, options: Options, check: Checker | FolderTe
     done = ", ".join(f"{name} {count}" for name, count in report.changes.items() if count)
     if done:
         print(f"passes: {done}")
+    if report.changes.get("weight-quantization") == 0:
+        print("note: no weights were quantised: no convolution or product by a matrix has constant f32 weights")
     lacking = needs_this_engine(report.support)
     if lacking:
         print(lacking)

@@ -21,6 +21,9 @@ USUAL = 5e-4
 """Errors above this are marked in reports."""
 ROUNDING = 1e-5
 """Differences below this are what two orders of summing in fp32 make."""
+ROUNDED = (
+    "so small a difference is rounding of fp32, which depends on the order of summing: check with more, for example"
+)
 
 
 @dataclass(frozen=True)
@@ -65,10 +68,7 @@ class Checker:
 
     def _advice(self, worst: float, feeds: dict[str, np.ndarray], loaded: dict[str, np.ndarray]) -> str:
         if worst < ROUNDING:
-            return (
-                "so small a difference is rounding of fp32, which depends on the order of summing: check with more, "
-                "for example --check 1e-4"
-            )
+            return f"{ROUNDED} --check 1e-4"
         return f"{self._bisect(feeds, loaded)} finds the cause"
 
     def _bisect(self, feeds: dict[str, np.ndarray], loaded: dict[str, np.ndarray]) -> str:

@@ -38,7 +38,9 @@ def command(
 
 
 def write_json(model: Path, target: Path) -> None:
-    """The JSON form of a .mnn file into ``target``."""
+    """The JSON form of a .mnn file into ``target``. Raises where that is the model itself."""
+    if target.is_file() and existing(model).samefile(target):
+        raise MNNError(f"{target} is the model to show, which would be lost; write to another file")
     with progress_console().status(f"{model.name}: reading") as status:
         content = _content(model)
         status.update(f"{target.name}: writing")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -101,6 +103,9 @@ def command(
         return
     if model is None:
         raise MNNError("which model? give --modelFile FILE")
+    if target is not None:
+        check_target(model, target)
+    _check_apart({"--MNNModel": target, "--JsonFile": json_file, "--compressionParamsFile": layers})
     if json_file is not None or info:
         if kind != "MNN":
             raise MNNError(f"--JsonFile and --info show .mnn files (-f MNN), not -f {framework}")
@@ -110,10 +115,9 @@ def command(
             write_json(model, json_file)
             print(f"{model} -> {json_file}")
     if target is not None:
-        check_target(model, target)
         weights = _weights(bits, block, asymmetric, half_quadratic, layers)
         wanted = {"attention": fuse, "matmul-to-convolution": bool(to_convolution)}
-        level = 2 if prefer == 2 or any(wanted.values()) else level
+        level = 2 if prefer == 2 or any(wanted.values()) else min(level, 1) if prefer == 1 else level
         asked = level == 2 and prefer != 2 and any(wanted.values())
         left_out = tuple(name for name in _TRADING if asked and not wanted[name])
         kept = Options(
@@ -134,13 +138,21 @@ def _weights(
 ) -> WeightQuantization | None:
     """How weights are quantised that no file speaks of."""
     if bits:
-        return WeightQuantization(bits, max(block, 0), asymmetric is not False, half_quadratic)
+        return WeightQuantization(bits, 0 if block == -1 else block, asymmetric is not False, half_quadratic)
     described = layers is not None and layers.exists()
-    if asymmetric is not None or block > 0 or (half_quadratic and not described):
+    if asymmetric is not None or block not in (-1, 0) or (half_quadratic and not described):
         raise MNNError("--weightQuantAsymmetric, --weightQuantBlock and --hqq are for --weightQuantBits; give that")
     if layers is not None and not described:
         raise MNNError(f"there is no {layers} yet, and no --weightQuantBits to write it by; give that")
     return None
+
+
+def _check_apart(files: Mapping[str, Path | None]) -> None:
+    """Raises where two options name one file: the later one would be all that is left."""
+    known: dict[Path, str] = {}
+    for option, path in files.items():
+        if path is not None and known.setdefault(path.resolve(), option) != option:
+            raise MNNError(f"{known[path.resolve()]} and {option} would both be {path}; give each a file of its own")
 
 
 def _known(kind: str) -> list[str]:
@@ -158,13 +170,13 @@ def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
         raise MNNError(f"{path} is no text") from error
     found = {k.strip(): v.strip() for k, _, v in (line.partition("=") for line in lines) if v}
     names, dims = (found.get(k, "").replace(" ", "").split(",") for k in ("input_names", "input_dims"))
-    fits = len(names) == len(dims) and all(names) and all(d.replace("x", "").isdigit() for d in dims)
-    if not fits:
+    fits = len(set(names)) == len(names) == len(dims) and all(names)
+    if not fits or not all(re.fullmatch(r"[0-9]{1,18}(x[0-9]{1,18})*", d) for d in dims):
         raise MNNError(
             f"{path} should have a line 'input_names = a,b' and one 'input_dims = 1x3x224x224,1x10', as many shapes as "
-            "names"
+            "names, each name once"
         )
-    return {name: tuple(int(n) for n in d.split("x") if n) for name, d in zip(names, dims, strict=True)}
+    return {name: tuple(int(n) for n in d.split("x")) for name, d in zip(names, dims, strict=True)}
 
 
 def main() -> None:

@@ -64,6 +64,8 @@ def taken_apart(arguments: Sequence[str]) -> list[str]:
     while rest:
         name, equals, value = rest.pop(0).partition("=")
         option = OPTIONS.get(name)
+        if option is None and not name.startswith("-"):
+            raise MNNError(f"'{name}' is no option and belongs to none; switches take 1, 0, true or false")
         if option is None:
             raise MNNError(f"there is no option {name}; mnnconvert --help lists them")
         given = bool(equals)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence, Set
 
 from MNN.errors import MNNError, ShapeError
@@ -15,6 +16,9 @@ _PICTURES = (224, 640, 320, 256, 512, 384, 128, 64, 32, 8)
 """Heights and widths that networks for pictures are made for, tried in this order."""
 _OTHERS = (8, 16, 32, 64, 128, 256, 512, 1024)
 
+MOST = 1 << 48
+"""Numbers of a tensor; an array of many more cannot even be asked for."""
+
 Shapes = Mapping[str, tuple[int, ...]]
 
 
@@ -24,8 +28,10 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     for text in texts:
         name, separator, sizes_text = text.rpartition("=")
         sizes = sizes_text.replace(",", "x").split("x")
-        if not separator or not name or not all(s.isdecimal() for s in sizes):
+        if not separator or not name or not all(s.isdecimal() and len(s) <= 18 for s in sizes):
             raise MNNError(f"--shape takes NAME=1x3x224x224, not '{text}'")
+        if math.prod(max(int(s), 1) for s in sizes) > MOST:
+            raise MNNError(f"--shape {text}: so many numbers fit in no memory; try smaller sizes")
         if name in shapes:
             raise MNNError(f"--shape gives '{name}' twice: {dims(shapes[name])} and {sizes_text}; leave one out")
         shapes[name] = tuple(int(s) for s in sizes)

@@ -25,6 +25,7 @@ from MNN.cv._constants import (
 )
 from MNN.errors import FormatError, MNNError
 from MNN.expr.var import Var
+from MNN.schema.files import replaceable
 
 _FORMATS = {
     ".jpg": "JPEG", ".jpeg": "JPEG", ".jpe": "JPEG", ".png": "PNG", ".bmp": "BMP", ".dib": "BMP",
@@ -63,7 +64,7 @@ def imwrite(filename: str | os.PathLike[str], img: ArrayLike, params: Sequence[i
     ``img``: (h, w), (h, w, 1), (h, w, 3) blue green red or (h, w, 4) with alpha; anything but uint8 is rounded and
     clamped to it. ``params``: pairs such as ``[IMWRITE_JPEG_QUALITY, 90]``; the quality is 95 by default.
     """
-    path = pathlib.Path(filename)
+    path = replaceable(filename)
     data = _encode(path.suffix, img, params)
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".mnn-")

@@ -97,9 +97,20 @@ def load_graph(source: Source, kind: str | None = None, hints: Hints = NOTHING) 
         if option not in found.hints:
             takers = ", ".join(k.name for k in _KINDS.values() if option in k.hints)
             raise MNNError(f"{option} is for files of {takers}, and this is one of {found.name}; leave it out")
-    if not given or found.load_with is None:
-        return found.load(source)
-    return found.load_with(source, hints)
+    try:
+        return found.load(source) if not given or found.load_with is None else found.load_with(source, hints)
+    except FormatError as error:
+        other = found.name if kind is None else _name_by_content(source)
+        if other in (None, found.name):
+            raise
+        raise FormatError(f"this looks like a model of kind {other}, and is read as {found.name}: {error}") from error
+
+
+def _name_by_content(source: Source) -> str | None:
+    try:
+        return kind_of(source)
+    except MNNError:
+        return None
 
 
 def file_of(source: Source) -> Source:

@@ -142,12 +142,24 @@ def path_of(path: object) -> Path:
     return Path(path)
 
 
-@contextlib.contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to write that takes ``path``'s place when the block ends well, and vanishes when it does not."""
+def replaceable(path: object) -> Path:
+    """A path whose place a file may take: none is there, or a regular one. Raises :class:`MNNError` otherwise."""
     target = path_of(path)
     if target.is_dir():
         raise MNNError(f"cannot write {target}: a folder of that name is there")
+    try:
+        special = not stat.S_ISREG(target.stat().st_mode)
+    except (OSError, ValueError):  # nothing there; what else is wrong is found when it is written
+        special = False
+    if special:
+        raise MNNError(f"cannot write {target}: a device or pipe is there, whose place no file takes; name a file")
+    return target
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write that takes ``path``'s place when the block ends well, and vanishes when it does not."""
+    target = replaceable(path)
     temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from MNN.errors import FormatError, MNNError
-from MNN.schema.files import open_regular, replacing
+from MNN.schema.files import open_regular
 from MNN.weight_quantization.quantize import Layers, QuantizedLayer, WeightQuantization
 
 MOST = 64 << 20
@@ -83,7 +83,7 @@ def _how(weight: dict[str, Any], where: str, half_quadratic: bool) -> WeightQuan
         raise FormatError(f"{where}: {error}") from error
 
 
-def write_layers(path: Path, layers: Sequence[QuantizedLayer]) -> None:
+def write_layers(file: BinaryIO, layers: Sequence[QuantizedLayer]) -> None:
     """Writes what was done as such a file, to edit and to give again."""
     listed = [
         {
@@ -105,5 +105,4 @@ def write_layers(path: Path, layers: Sequence[QuantizedLayer]) -> None:
         for layer in layers
     ]
     told = {"algo": [{"type": "QUANTIZE", "quantParams": {"layer": listed}}]}
-    with replacing(path) as file:
-        file.write(json.dumps(told, indent=1).encode() + b"\n")
+    file.write(json.dumps(told, indent=1).encode() + b"\n")
