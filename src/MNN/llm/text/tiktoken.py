@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ class Ranks:
         merges = builders.split_merges(ranks)
         first = len(self.before)
         ids = {text: i for i, text in enumerate(self.before)} | {text: i + first for text, i in ranks.items()}
-        core = builders.byte_level(ids, merges, self.kind)
+        core = builders.byte_level(ids, merges, replace(self.kind, whole_words=True))  # which tiktoken looks up first
         builders.add_tokens(core, [(text, True) for text in (*self.before, *self.after)])
         return core
 
@@ -111,7 +111,7 @@ def read_tekken(path: Path) -> Ranks:
                             "[TOOL_CONTENT]"]))  # fmt: skip
     names = named or older
     before = tuple(names.get(i, f"<SPECIAL_{i}>") for i in range(specials))
-    return Ranks(tuple(tokens), Kind((pattern,), whole_words=True), before)
+    return Ranks(tuple(tokens), Kind((pattern,)), before)
 
 
 def _is_special(entry: Any) -> bool:
