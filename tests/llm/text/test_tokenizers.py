@@ -140,7 +140,7 @@ def test_pieces_in_gguf(tmp_path: Path) -> None:
     """The same SentencePiece models inside a GGUF file."""
     from MNN.llm.text.sentencepiece import read_pieces
 
-    for name, kind in (("bpe", "llama"), ("unigram", "t5"), ("unigram_rules", "t5")):
+    for name, kind in (("bpe", "llama"), ("bpe_symbols", "llama"), ("unigram", "t5"), ("unigram_rules", "t5")):
         file = HERE / "models" / f"{name}.model"
         model = read_pieces(file)
         words = {
@@ -152,7 +152,7 @@ def test_pieces_in_gguf(tmp_path: Path) -> None:
             "tokenizer.ggml.unknown_token_id": model.unknown,
             "tokenizer.ggml.bos_token_id": 1,
             "tokenizer.ggml.eos_token_id": 2,
-            "tokenizer.ggml.add_bos_token": True,
+            "tokenizer.ggml.add_bos_token": model.begin >= 0,
             "tokenizer.ggml.add_eos_token": False,
             "tokenizer.ggml.add_space_prefix": model.prefix,
             "tokenizer.ggml.remove_extra_whitespaces": model.collapse,

@@ -14,6 +14,7 @@ from MNN.llm.text.special import SpecialTokens, stop_ids
 from MNN.llm.text.tokenizer import SPACE, Tokenizer
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
+_MERGED = (NORMAL, USER_DEFINED)
 PREFIX = "tokenizer.ggml."
 _TEMPLATE = "tokenizer.chat_template"
 _NAMES = {
@@ -135,7 +136,7 @@ def _pieces(words: _Vocabulary) -> Any:
     if unknown is None:
         unknown = next((i for i, kind in enumerate(words.types) if kind == UNKNOWN), None)
     kinds, scores = words.types.tolist(), words.scores.tolist()
-    normal = {t: s for t, s, kind in zip(words.tokens, scores, kinds, strict=True) if kind == NORMAL}
+    normal = {t: s for t, s, kind in zip(words.tokens, scores, kinds, strict=True) if kind in _MERGED}
     merges = builders.scored_merges(normal, words.ids)
     fallback = any(kind == BYTE for kind in kinds)
     core = builders.piece_bpe(words.ids, merges, None if unknown is None else words.tokens[unknown], fallback)

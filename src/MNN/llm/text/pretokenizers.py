@@ -61,7 +61,8 @@ class Kind:
 
 
 _DIGITS = r"\p{N}"
-_PUNCTUATION = r"[\p{P}$+<=>^~|`]+"
+_PUNCTUATION = r"[\p{P}$+<=>^~|]+"
+_PUNCTUATION_AND_GRAVE = r"[\p{P}$+<=>^~|`]+"
 _THREE = "[0-9][0-9][0-9]"
 
 _LLAMA3_KIND = Kind((_LLAMA3,), whole_words=True, begins=True)
@@ -80,7 +81,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys("qwen2 deepseek-r1-qwen megrez kormo".split(), _QWEN2_KIND),
     **dict.fromkeys("stablelm2 hunyuan grok-2 solar-open".split(), Kind((_QWEN2,))),
     "qwen35": Kind((_QWEN35,), composed=True),
-    "falcon": Kind((_PUNCTUATION, GPT2, _THREE)),
+    "falcon": Kind((_PUNCTUATION_AND_GRAVE, GPT2, _THREE)),
     **dict.fromkeys("bloom gpt3-finnish poro-chat".split(), Kind((_BLOOM,))),
     "viking": Kind((_BLOOM, _DIGITS)),
     "tekken": Kind((_TEKKEN,), whole_words=True, begins=True),
