@@ -31,7 +31,7 @@ class Letters:
     stop_ids = frozenset({0})
 
     def stream(self) -> TextStream:
-        return TextStream(lambda token: bytes([48 + token]))
+        return TextStream(lambda token, _: bytes([48 + token]))
 
 
 PAGES = 64

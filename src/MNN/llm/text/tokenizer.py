@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ def byte_characters() -> dict[str, int]:
     return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}
 
 
+_UNENCODED = "the model's tokenizer cannot encode the text"
+_BYTE = re.compile("<0x([0-9A-Fa-f]{2})>")
 _OTHERS = 16
 """Compiled templates up to which those that are not the model's own are kept."""
 
@@ -39,7 +42,9 @@ class Tokenizer:
         self._compiled: dict[str, ChatTemplate] = {}
         self._added: dict[int, str] = {i: token.content for i, token in core.get_added_tokens_decoder().items()}
         self.special_ids: set[int] = {i for i, token in core.get_added_tokens_decoder().items() if token.special}
-        self._kinds = _decoder_kinds(core)
+        parts = _decoder_parts(core)
+        self._kinds = {part["type"] for part in parts}
+        self._stripped = sum(part["start"] for part in parts if part["type"] == "Strip" and part["content"] == " ")
 
     @property
     def bos_id(self) -> int | None:
@@ -73,19 +78,23 @@ class Tokenizer:
         """
         if not isinstance(text, str):
             raise MNNError(f"a text is expected, not {type(text).__name__}")
-        ids: list[int] = self.core.encode(_encodable(text), add_special_tokens=add_special_tokens).ids
+        with refused(_UNENCODED):
+            ids: list[int] = self.core.encode(_encodable(text), add_special_tokens=add_special_tokens).ids
         return ids
 
     def encode_batch(self, texts: Sequence[str], add_special_tokens: bool = True) -> list[list[int]]:
         """The ids of several texts, each for itself."""
-        found = self.core.encode_batch([_encodable(text) for text in texts], add_special_tokens=add_special_tokens)
+        given = [_encodable(text) for text in texts]
+        with refused(_UNENCODED):
+            found = self.core.encode_batch(given, add_special_tokens=add_special_tokens)
         return [encoding.ids for encoding in found]
 
     def encode_pair(self, first: str, second: str, longest: int) -> tuple[list[int], list[int]]:
         """The ids of two texts as one, and of which of them each token is (0 or 1). The longer one is cut at its end
         until there are no more than ``longest``. MNNError where nothing would be left of a text."""
         added = self.core.num_special_tokens_to_add(is_pair=True)
-        both = [self.core.encode(_encodable(t), add_special_tokens=False) for t in (first, second)]
+        with refused(_UNENCODED):
+            both = [self.core.encode(_encodable(t), add_special_tokens=False) for t in (first, second)]
         over = sum(len(e.ids) for e in both) + added - longest
         while over > 0:
             longer = max((0, 1), key=lambda i: len(both[i].ids))
@@ -100,32 +109,50 @@ class Tokenizer:
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = False) -> str:
         """The text of tokens. MNNError for numbers that are no ids."""
         try:
-            text: str = self.core.decode([int(i) for i in ids], skip_special_tokens=skip_special_tokens)
+            numbers = [int(i) for i in ids]
         except (OverflowError, TypeError, ValueError) as error:
             raise MNNError(f"ids of tokens are natural numbers: {error}") from error
+        wrong = next((i for i in numbers if not 0 <= i < 1 << 32), None)
+        if wrong is not None:
+            raise MNNError(f"ids of tokens are natural numbers of 32 bits, not {wrong}")
+        with refused("the model's tokenizer cannot decode these tokens"):
+            text: str = self.core.decode(numbers, skip_special_tokens=skip_special_tokens)
         return text
 
     def stream(self, skip_special_tokens: bool = True) -> TextStream:
         """Text as tokens come: ``push(id)`` gives what is sure, ``finish()`` the rest."""
-        strip = "Strip" in self._kinds
-        return TextStream(lambda i: b"" if skip_special_tokens and i in self.special_ids else self.bytes_of(i), strip)
+
+        def of_token(token: int, first: bool) -> bytes | None:
+            return None if skip_special_tokens and token in self.special_ids else self._bytes(token, first)
+
+        return TextStream(of_token, self._stripped)
 
     def bytes_of(self, token: int) -> bytes:
-        """The bytes of one token; none for ids without a token."""
+        """The bytes of one token within a text; none for ids without a token."""
+        return self._bytes(token, first=False) or b""
+
+    def _bytes(self, token: int, first: bool) -> bytes | None:
+        """The bytes of a token, at the beginning of a text or within it. None for ids without a token."""
         added = self._added.get(token)
-        if added is not None:
-            return added.encode()
-        text: str | None = self.core.id_to_token(token)
+        text: str | None = self.core.id_to_token(token) if added is None else added
         if text is None:
-            return b""
+            return None
         if "ByteLevel" in self._kinds:
             table = byte_characters()
-            return b"".join(bytes([table[c]]) if c in table else c.encode() for c in text)
-        if "ByteFallback" in self._kinds and len(text) == 6 and text.startswith("<0x") and text.endswith(">"):
-            return bytes([int(text[3:5], 16)])
-        if "WordPiece" in self._kinds:
-            return text[2:].encode() if text.startswith("##") else b" " + text.encode()
-        return text.replace(SPACE, " ").encode()
+            plain = added is not None or not all(c in table for c in text)
+            return text.encode() if plain else bytes(table[c] for c in text)
+        if "ByteFallback" in self._kinds and (byte := _BYTE.fullmatch(text)):
+            return bytes([int(byte[1], 16)])
+        begins = first and not self._stripped  # else a stream strips the text, of which the token may be only a part
+        before, after = ([], 0) if begins else (["a"], 1)
+        whole, behind = self._joined([*before, text, "b"]), self._joined(["a", "b"])[1:]
+        return whole[after : len(whole) - len(behind)].encode()
+
+    def _joined(self, tokens: list[str]) -> str:
+        """The text of tokens given by their texts."""
+        decoder = self.core.decoder
+        text: str = " ".join(tokens) if decoder is None else decoder.decode(tokens)
+        return text
 
     def id_of(self, token: str) -> int | None:
         """The id of a token by its text in the vocabulary, or None."""
@@ -181,13 +208,13 @@ def _encodable(text: str) -> str:
     return text
 
 
-def _decoder_kinds(core: Any) -> set[str]:
+def _decoder_parts(core: Any) -> list[dict[str, Any]]:
     """What the decoder is made of."""
     decoder = core.decoder
     if decoder is None:
-        return set()
+        return []
     state = json.loads(decoder.__getstate__())
-    return {part["type"] for part in [state, *state.get("decoders", [])]}
+    return [state, *state.get("decoders", [])]
 
 
 def core_from_json(text: str, where: str) -> Any:
