@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,6 +59,62 @@ def test_files_that_are_not_there_end_no_conversation(line: str, tmp_path: Path)
     with pytest.raises(MNNError, match=str(tmp_path)):
         conversation.obey(line.format(tmp_path))
     assert len(conversation.messages) == 2
+
+
+@pytest.mark.parametrize(
+    "line", ["/file a\0b", "/file ~no such user/x", "/save ~no such user/x", "/set temperature " + "[" * 100_000]
+)
+def test_what_python_refuses_ends_no_conversation(line: str) -> None:
+    with pytest.raises(MNNError, match=f"^{line.split()[0]} "):
+        talk(None)[0].obey(line)
+
+
+def test_devices_are_not_read_without_end() -> None:
+    with pytest.raises(MNNError, match="/dev/zero has more than 1048576 characters"):
+        talk(None)[0].obey("/file /dev/zero")
+
+
+def test_whether_is_no_number_of_tokens() -> None:
+    with pytest.raises(MNNError, match="max_tokens is a number from 1 on, not true"):
+        talk(None)[0].obey("/set max_tokens true")
+
+
+def test_what_is_no_text_is_saved_and_opened(tmp_path: Path) -> None:
+    """Terminals give such bytes where someone pastes them."""
+    conversation, _ = talk(None)
+    say(conversation, "a \udcff byte")
+    before = list(conversation.messages)
+    for line in (f"/save {tmp_path}/saved", "/reset", f"/open {tmp_path}/saved"):
+        conversation.obey(line)
+    assert conversation.messages == before
+
+
+def test_bytes_that_are_no_text_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    conversation, asked = talk(None)
+    given = io.TextIOWrapper(io.BytesIO(b"a \xff byte\n"), encoding="utf-8", errors="strict")
+    monkeypatch.setattr(sys, "stdin", given)
+    with mock.patch.object(chat, "_answer", lambda told, question, say: told.ask(question)):
+        chat._talk(conversation, lambda cost: None)
+    assert asked == ["a \ufffd byte"]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_ctrl_c_before_there_is_an_answer(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
+    """Ends the answer in a terminal, and nothing of it is kept; others end."""
+    conversation, _ = talk(None)
+    say(conversation, "Hello")
+    conversation.beams = 4
+    before = list(conversation.messages)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: terminal))
+    lines = mock.Mock(side_effect=["/again", "/exit"])
+    monkeypatch.setattr("builtins.input", lines)
+    with mock.patch.object(conversation, "best", side_effect=KeyboardInterrupt):
+        if terminal:
+            chat._talk(conversation, lambda cost: None)
+            assert (conversation.messages, lines.call_count) == (before, 2)
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                chat._talk(conversation, lambda cost: None)
 
 
 def test_an_answer_that_goes_round_is_stopped(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -121,6 +122,8 @@ def command(
 def _talk(talk: Conversation, say: Callable[[Cost], None]) -> None:
     """Question after question, to the end of the input."""
     asked = sys.stdin.isatty()
+    if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors == "strict":
+        sys.stdin.reconfigure(errors="replace")  # bytes that are no text end no conversation
     if asked:
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401 - input() then knows the lines before
@@ -147,6 +150,11 @@ def _talk(talk: Conversation, say: Callable[[Cost], None]) -> None:
                     console().print(reply.text, highlight=False, markup=False)
             else:
                 _answer(talk, line, say)
+        except KeyboardInterrupt:  # while a question is read, and of beams, of which none is the answer yet
+            if not asked:
+                raise
+            talk.messages = before
+            print()
         except MNNError as error:
             if not asked:
                 raise

@@ -106,13 +106,18 @@ class Conversation:
             return commands[name](rest.strip())
         except OSError as error:
             raise MNNError(f"/{name} {rest.strip()}: {error.strerror or error}") from error
+        except (ValueError, RuntimeError) as error:  # paths with a zero byte, of no user's home; JSON without end
+            raise MNNError(f"/{name} {rest.strip()[:60]}: {error}") from error
 
     def add_file(self, path: Path) -> None:
         """Puts a text before the next question."""
         try:
             if path.stat().st_size > LARGEST:
                 raise MNNError(f"{path} has {path.stat().st_size} bytes; at most {LARGEST} can be talked about")
-            text = path.read_text(encoding="utf-8")
+            with path.open(encoding="utf-8") as file:
+                text = file.read(LARGEST + 1)
+            if len(text) > LARGEST:  # of a device, whose size nobody knows before
+                raise MNNError(f"{path} has more than {LARGEST} characters; no more can be talked about")
         except UnicodeDecodeError:
             raise MNNError(f"{path} is no text in UTF-8") from None
         self._files.append(f"{path.name}:\n```\n{text}\n```")
@@ -149,7 +154,7 @@ class Conversation:
         except ValueError:
             raise MNNError(f"/set {name}: {value!r} is no number") from None
         if name == "max_tokens":
-            if number is not None and (not isinstance(number, int) or number < 1):
+            if number is not None and (type(number) is not int or number < 1):
                 raise MNNError(f"max_tokens is a number from 1 on, not {value}")
             self._max_tokens = number
         elif name not in self._sampling:
@@ -178,7 +183,8 @@ class Conversation:
             raise MNNError("/save needs a path")
         path = Path(text).expanduser()
         with replacing(path) as file:
-            file.write(json.dumps(self.messages, ensure_ascii=False, indent=1).encode())
+            text = json.dumps(self.messages, ensure_ascii=False, indent=1)
+            file.write(text.encode(errors="backslashreplace"))  # halves of surrogate pairs, as JSON escapes them
         return Reply(f"written to {path}")
 
     def _open(self, text: str) -> Reply:
