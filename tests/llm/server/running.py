@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +68,9 @@ class Scripted:
         self.decoder: Decoder = self.scripted
         self.written = 0
         self.adapters: Sequence[str] = ()
+
+    def checked(self, tokens: Iterable[Any], where: str = "") -> list[int]:
+        return list(tokens)
 
     def generation(self, tokens: Sequence[int], **options: Any) -> Generation:
         most = min(options["max_tokens"] or self.max_length, self.max_length - len(tokens))

@@ -129,8 +129,13 @@ def test_json(running: Running) -> None:
     assert set(found) == {"name", "age"}
     assert isinstance(found["age"], int)
     form["json_schema"]["schema"] = {"type": "no such type"}
-    with pytest.raises(openai.BadRequestError, match="grammar cannot be used"):
+    with pytest.raises(openai.BadRequestError, match="grammar cannot be used") as told:
         running[0].chat.completions.create(model=NAME, messages=ask("Hi"), response_format=form)
+    assert told.value.param == "response_format"
+    tools: Any = [{"type": "function", "function": {"name": "f", "parameters": {"type": "no such type"}}}]
+    with pytest.raises(openai.BadRequestError, match="grammar cannot be used") as told:
+        running[0].chat.completions.create(model=NAME, messages=ask("Hi"), tools=tools, tool_choice="required")
+    assert told.value.param == "tools"
 
 
 def test_drafts(running: Running) -> None:
@@ -165,10 +170,17 @@ def test_a_million_tokens(running: Running) -> None:
         client.chat.completions.create(model=NAME, messages=ask("one two three " * 330_000))
     assert told.value.code == "context_length_exceeded"
     assert client.completions.create(model=NAME, prompt=[1, 2, 3], max_tokens=2).choices
-    with pytest.raises(openai.BadRequestError, match="is no token"):
+    with pytest.raises(openai.BadRequestError, match="is no token") as told:
         client.completions.create(model=NAME, prompt=[1, 10**6], max_tokens=2)
-    with pytest.raises(openai.BadRequestError, match="logit_bias: 1000000 is no token; tokens are numbers from 0 to"):
+    assert told.value.param == "prompt"
+    expected = "logit_bias: 1000000 is no token; tokens are numbers from 0 to"
+    with pytest.raises(openai.BadRequestError, match=expected) as told:
         client.completions.create(model=NAME, prompt=[1, 2], max_tokens=2, logit_bias={"1000000": 5})
+    assert told.value.param == "logit_bias"
+    template: Any = {"chat_template_kwargs": {"chat_template": "{{ ''.__class__ }}"}}
+    with pytest.raises(openai.BadRequestError, match="reaches for the attribute") as told:
+        client.chat.completions.create(model=NAME, messages=ask("Hi"), extra_body=template)
+    assert told.value.param == "chat_template_kwargs"
 
 
 def test_32_connections_of_which_some_leave(running: Running) -> None:

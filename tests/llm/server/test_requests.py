@@ -44,6 +44,13 @@ def test_what_cannot_be_used_is_named(field: dict[str, Any]) -> None:
         requests.chat({"model": "m", "messages": [{"role": "user", "content": "a"}], **field})
 
 
+def test_limits_are_told_in_all_their_digits() -> None:
+    with pytest.raises(RequestError, match=r"^seed: 9223372036854775808 is more than 9223372036854775807$"):
+        requests.completion({"model": "m", "prompt": "a", "seed": 1 << 63})
+    with pytest.raises(RequestError, match=r"^n: 10{56}\.\.\. is more than 16$"):
+        requests.completion({"model": "m", "prompt": "a", "n": 10**400})
+
+
 def test_names_of_allowed_tools_are_texts() -> None:
     tool = {"type": "function", "name": "f"}
     choice = {"type": "allowed_tools", "tools": [{"name": []}]}

@@ -12,7 +12,7 @@ from MNN.errors import MNNError
 from MNN.llm.generation import Generation
 from MNN.llm.sampling import LogProbability
 from MNN.llm.server import responses
-from MNN.llm.server.errors import RequestError, wrong
+from MNN.llm.server.errors import RequestError, naming, wrong
 from MNN.llm.server.jobs import End, Inbox, Jobs, Piece
 from MNN.llm.server.reading import THINK, AnswerReader, Part
 from MNN.llm.server.requests import Asked, Chat, Completion
@@ -48,17 +48,22 @@ class Answering:
         self._jobs.cancel(self._generations)
 
     def _make(self) -> list[Generation]:
-        options = self._options()
-        return [
-            self._jobs.model.generation(prompt, **_seeded(options, choice))
-            for prompt in self._make_prompts()
-            for choice in range(self._asked.choices)
-        ]
+        asked, options, model = self._asked, self._options(), self._jobs.model
+        prompts = self._make_prompts()
+        with naming("logit_bias"):
+            model.checked(asked.sampling.get("logit_bias", ()), "logit_bias: ")
+        with naming("tools" if isinstance(asked, Chat) and asked.calls else "response_format"):  # whose grammar it is
+            return [
+                model.generation(prompt, **_seeded(options, choice))
+                for prompt in prompts
+                for choice in range(asked.choices)
+            ]
 
     def _make_prompts(self) -> list[list[int]]:
         asked, tokenizer = self._asked, self._tokenizer
         if isinstance(asked, Chat):
-            text = tokenizer.apply_chat_template(asked.messages, tools=asked.tools or None, **asked.template)
+            with naming("chat_template_kwargs" if asked.template else "messages"):
+                text = tokenizer.apply_chat_template(asked.messages, tools=asked.tools or None, **asked.template)
             self._thinking = text.rstrip().endswith(THINK) and not asked.calls
             prompts = [tokenizer.encode(text, add_special_tokens=False)]
         else:
@@ -74,6 +79,8 @@ class Answering:
                     "messages" if isinstance(asked, Chat) else "prompt",
                     "context_length_exceeded",
                 )
+            with naming("prompt"):
+                self._jobs.model.checked(prompt)
         return prompts
 
     def _options(self) -> dict[str, Any]:

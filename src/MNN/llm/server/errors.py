@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from MNN.errors import MNNError
@@ -22,6 +24,17 @@ class RequestError(MNNError):
 
 
 _KINDS = {401: "authentication_error", 429: "rate_limit_error", 503: "server_error"}
+
+
+@contextlib.contextmanager
+def naming(param: str) -> Iterator[None]:
+    """What the model says of a request is of its field ``param``."""
+    try:
+        yield
+    except RequestError:
+        raise
+    except MNNError as error:
+        raise RequestError(400, str(error), param) from error
 
 
 def wrong(param: str, message: str, code: str | None = None) -> RequestError:

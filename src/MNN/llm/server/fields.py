@@ -33,7 +33,7 @@ def number(body: Mapping[str, Any], name: str, low: float, high: float) -> float
     if not isinstance(value, int | float) or isinstance(value, bool) or value in (math.inf, -math.inf):
         raise wrong(name, f"a number is expected, not {_shown(value)}")
     if not low <= value <= high:
-        raise wrong(name, f"{value} is {'less' if value < low else 'more'} than {low if value < low else high:.15g}")
+        raise wrong(name, f"{_shown(value)} is {f'less than {low}' if value < low else f'more than {high}'}")
     return float(value)
 
 

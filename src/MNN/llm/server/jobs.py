@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -34,6 +34,8 @@ class Model(Protocol):
 
     @property
     def adapters(self) -> Sequence[str]: ...
+
+    def checked(self, tokens: Iterable[Any], where: str = "") -> list[int]: ...
 
     def generation(self, tokens: Sequence[int], **options: Any) -> Generation: ...
 
