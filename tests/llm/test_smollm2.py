@@ -8,6 +8,8 @@ import mmap
 import re
 import sys
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -129,6 +131,54 @@ def test_what_cannot_be_answered(llm: MNN.llm.LanguageModel) -> None:
         llm.stream(CAPITAL, heat=1.0)
     with pytest.raises(MNNError, match="one token at least"):
         llm.stream(CAPITAL, max_tokens=0)
+    wrong: list[Any] = [5, None, b"hi", {"role": "user", "content": CAPITAL}]
+    for prompt in wrong:
+        with pytest.raises(
+            MNNError, match=f"list of messages, or one of tokens is expected, not {type(prompt).__name__}"
+        ):
+            llm.stream(prompt)
+    most: list[Any] = ["3", 1.5]
+    for count in most:
+        with pytest.raises(MNNError, match=f"max_tokens is {count!r}; a whole number"):
+            llm.stream(CAPITAL, max_tokens=count)
+    with pytest.raises(MNNError, match="a list of tokens is expected, not int"):
+        llm.logits(5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        '{"a"', "[]", None, 5, {"thread_num": "two"}, {"max_new_tokens": 1.5}, {"max_new_tokens": float("inf")},
+        {"max_all_tokens": []}, {"temperature": "hot"}, {"topP": float("nan")}, {"topK": -1}, {"system_prompt": 5},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_settings_that_cannot_be_used(settings: Any) -> None:
+    llm = MNN.llm.create("nowhere")
+    given = {"seed": 7, **settings} if isinstance(settings, dict) else settings
+    with pytest.raises(MNNError, match=r" is .*expected| are a dict or its JSON"):
+        llm.set_config(given)
+    assert llm._settings == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(KeyboardInterrupt, "USER_CANCEL"), (MNNError, "INTERNAL_ERROR")], ids=["ctrl-c", "error"]
+)
+def test_an_answer_that_is_broken_off_has_ended(llm: MNN.llm.LanguageModel, error: Any, status: str) -> None:
+    """PyMNN's programs ask for it; the next one is answered."""
+    asked = MNN.llm.create("loaded already")
+    asked._model = llm
+    asked.set_config({"max_new_tokens": 2})
+    with mock.patch.object(llm.decoder, "feed", side_effect=error), pytest.raises(error):
+        asked.response(CAPITAL)
+    assert (asked.stoped(), asked.context.status.name) == (True, status)
+    assert asked.response(CAPITAL) == "The capital"
+    wrong: list[Any] = [5, None, [1], b"hi"]
+    for prompt in wrong:
+        with pytest.raises(MNNError, match="a text, a message or a list of messages is expected"):
+            asked.response(prompt)
+    with pytest.raises(MNNError, match="max_new_tokens is 'x'; a whole number"):
+        asked.generate([1], "x")  # type: ignore[arg-type]
 
 
 def test_pymnn(path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -134,8 +134,10 @@ class LanguageModel:
                 f"the prompt has {len(tokens)} tokens; the model has room for {self.max_length}, answer included. "
                 "Shorten the conversation, or load the model with a larger max_length"
             )
-        if max_tokens is not None and max_tokens < 1:
-            raise MNNError(f"max_tokens is {max_tokens}; an answer has one token at least")
+        if max_tokens is not None and (not isinstance(max_tokens, int | np.integer) or max_tokens < 1):
+            raise MNNError(
+                f"max_tokens is {max_tokens!r:.60}; a whole number is expected, and an answer has one token at least"
+            )
         if adapter not in ("", *self.adapters):
             raise MNNError(f"there is no adapter {adapter!r:.60}; the model has {', '.join(self.adapters) or 'none'}")
         options = SamplingOptions(**{"temperature": 0.0, **_known(sampling)})
@@ -251,6 +253,9 @@ class LanguageModel:
     ) -> list[int]:
         if isinstance(messages, str):
             return self.prompt(messages, tools, **values)
+        if isinstance(messages, bytes | Mapping) or not isinstance(messages, Iterable):
+            kind = type(messages).__name__
+            raise MNNError(f"a text, a list of messages, or one of tokens is expected, not {kind}")
         given = list(messages)
         if not given:
             raise MNNError("there is nothing to answer: the conversation has no messages")
@@ -263,6 +268,9 @@ class LanguageModel:
         inner = self.config.get("text_config")  # of models that read pictures, too
         told = {**self.config, **inner} if isinstance(inner, Mapping) else self.config
         most = int(as_number(told.get("vocab_size"), "vocab_size", 0))
+        if isinstance(tokens, bytes) or not isinstance(tokens, Iterable):
+            raise MNNError(f"{where}a list of tokens is expected, not {type(tokens).__name__}")
+        tokens = list(tokens)
         for token in tokens:
             if not isinstance(token, (int, np.integer)) or token < 0 or (most and token >= most):
                 raise MNNError(f"{where}{token!r:.60} is no token; tokens are numbers from 0 to {most - 1}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -19,6 +20,7 @@ from MNN.expr.var import Var
 from MNN.llm.answer import Answer
 from MNN.llm.embedder import Embedder, load_embedder
 from MNN.llm.language_model import LanguageModel, load
+from MNN.llm.sampling import SamplingOptions
 from MNN.runtime.config import processors
 
 MOST = 512
@@ -115,7 +117,7 @@ class Llm:
         levels = {"low": "low", "high": "high", "normal": "normal"}
         precision = levels.get(str(self._settings.get("precision", "normal")), "normal")
         most = self._settings.get("max_all_tokens")
-        count = processors() if threads is None else int(threads)
+        count = processors() if threads is None else threads
         if self._embeds:
             self._embedder = load_embedder(self._path, count, precision)
         else:
@@ -123,19 +125,27 @@ class Llm:
 
     def set_config(self, config: Mapping[str, Any] | str) -> bool:
         """Settings by the official engine's names, a dict or its JSON; ``thread_num`` and ``precision`` count when the
-        model is loaded. False where one of them is not known here; the others are taken."""
-        given = json.loads(config) if isinstance(config, str) else dict(config)
-        self._settings.update({name: value for name, value in given.items() if name in _SETTINGS})
+        model is loaded. False where one of them is not known here; the others are taken. Raises :class:`MNNError` for
+        what are no settings, and for numbers that cannot be used; none is taken then."""
+        try:
+            given = json.loads(config) if isinstance(config, str) else config
+        except (ValueError, RecursionError) as error:
+            raise MNNError(f"settings are a dict or its JSON: {error}") from error
+        if not isinstance(given, Mapping):
+            raise MNNError(f"settings are a dict or its JSON, not {type(given).__name__}")
+        self._settings.update({name: _setting(name, value) for name, value in given.items() if name in _SETTINGS})
         return all(name in _SETTINGS for name in given)
 
     def apply_chat_template(self, prompt: str | Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
         """The text of a question, a message or a conversation, as the model was trained on it."""
         if isinstance(prompt, str):
             prompt = {"role": "user", "content": prompt}
-        messages = [prompt] if isinstance(prompt, Mapping) else list(prompt)
+        messages = [prompt] if isinstance(prompt, Mapping) else prompt
+        if not isinstance(messages, list | tuple) or not all(isinstance(one, Mapping) for one in messages):
+            raise MNNError(f"a text, a message or a list of messages is expected, not {prompt!r:.60}")
         system = self._settings.get("system_prompt")
         if system and messages and messages[0].get("role") != "system":
-            messages.insert(0, {"role": "system", "content": system})
+            messages = [{"role": "system", "content": system}, *messages]
         return self._loaded().tokenizer.apply_chat_template(messages, add_generation_prompt=True)
 
     def tokenizer_encode(self, prompt: str | Mapping[str, Any]) -> list[int]:
@@ -163,8 +173,9 @@ class Llm:
 
     def generate(self, input_ids: Sequence[int], max_new_tokens: int = 0) -> list[int]:
         """The tokens of the answer to a prompt of these."""
-        answer = self._answer(self._loaded().checked(input_ids), max_new_tokens)
-        self._finish(answer, "")
+        with self._running():
+            answer = self._answer(self._loaded().checked(input_ids), max_new_tokens)
+            self._finish(answer, "")
         return list(answer.tokens)
 
     def response(self, prompt: str | Mapping[str, Any], stream: bool = False, max_new_tokens: int = -1) -> str:
@@ -174,13 +185,14 @@ class Llm:
         model = self._loaded()
         templated = self._settings.get("use_template", True) and model.tokenizer.chat_template is not None
         text = self.apply_chat_template(prompt) if templated else prompt
-        answer = self._answer(self.tokenizer_encode(text), max_new_tokens)
-        for piece in answer:
+        with self._running():
+            answer = self._answer(self.tokenizer_encode(text), max_new_tokens)
+            for piece in answer:
+                if stream:
+                    print(piece, end="", file=self._stream, flush=True)
             if stream:
-                print(piece, end="", file=self._stream, flush=True)
-        if stream:
-            print(end=self._end_with, file=self._stream, flush=True)
-        self._finish(answer, self._end_with if stream else "")
+                print(end=self._end_with, file=self._stream, flush=True)
+            self._finish(answer, self._end_with if stream else "")
         return answer.text
 
     def generate_init(self, stream: Any = None, end_with: str | None = None) -> None:
@@ -253,15 +265,29 @@ class Llm:
             )
         return self._model
 
+    @contextlib.contextmanager
+    def _running(self) -> Iterator[None]:
+        """While an answer is written. One that Ctrl-C or an error ends has ended, too."""
+        self._context.status = LlmStatus.RUNNING
+        try:
+            yield
+        except KeyboardInterrupt:
+            self._context.status = LlmStatus.USER_CANCEL
+            raise
+        except BaseException:
+            self._context.status = LlmStatus.INTERNAL_ERROR
+            raise
+
     def _answer(self, tokens: list[int], most: int) -> Answer:
         settings = self._settings
-        wanted = most if most > 0 else int(settings.get("max_new_tokens", MOST))
+        wanted = _whole("max_new_tokens", most)
+        if wanted <= 0:
+            wanted = settings.get("max_new_tokens", MOST)
         sampling = {ours: settings[name] for name, ours in _OURS.items() if name in settings}
         if settings.get("sampler_type") == "greedy" or not sampling:
             sampling = {"temperature": 0.0}
         else:
             sampling.setdefault("temperature", 1.0)
-        self._context.status = LlmStatus.RUNNING
         return self._loaded().stream(tokens, wanted if wanted > 0 else None, adapter=self._selected, **sampling)
 
     def _finish(self, answer: Answer, end: str) -> None:
@@ -282,6 +308,28 @@ def create(config_path: str | os.PathLike[str], embedding_model: bool = False) -
     """A model that :meth:`Llm.load` opens: a Hugging Face folder, its ``config.json``, or a .gguf file;
     ``embedding_model``: one that embeds texts."""
     return Llm(os.fspath(config_path), embedding_model)
+
+
+def _setting(name: str, value: Any) -> Any:
+    """A setting that can be used. MNNError for others."""
+    if name in _OURS:
+        SamplingOptions(**{_OURS[name]: value})
+    elif name == "max_new_tokens" or (name in ("thread_num", "max_all_tokens") and value is not None):
+        return _whole(name, value)
+    elif name == "system_prompt" and not isinstance(value, str):
+        raise MNNError(f"system_prompt is {value!r:.60}; a text is expected")
+    return value
+
+
+def _whole(name: str, value: Any) -> int:
+    """A whole number; programs also give it as a text or a float."""
+    try:
+        found = int(value)
+        if not isinstance(value, float) or found == value:
+            return found
+    except (ArithmeticError, TypeError, ValueError):
+        pass
+    raise MNNError(f"{name} is {value!r:.60}; a whole number is expected")
 
 
 def _microseconds(seconds: float) -> int:
