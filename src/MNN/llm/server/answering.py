@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -52,7 +53,8 @@ class Answering:
         prompts = self._make_prompts()
         with naming("logit_bias"):
             model.checked(asked.sampling.get("logit_bias", ()), "logit_bias: ")
-        with naming("tools" if isinstance(asked, Chat) and asked.calls else "response_format"):  # whose grammar it is
+        source = "tools" if isinstance(asked, Chat) and asked.calls else "response_format"
+        with contextlib.nullcontext() if asked.grammar is None else naming(source):
             return [
                 model.generation(prompt, **_seeded(options, choice))
                 for prompt in prompts
