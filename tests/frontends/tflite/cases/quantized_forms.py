@@ -24,6 +24,8 @@ def _broadcast(d: Draw, shape: list[int]) -> list[int]:
 
 _TABLES = {"EXP", "LOG", "LOGISTIC", "RSQRT", "TANH", "SOFTMAX"}
 """What LiteRT interpolates in tables of 16 bits, and so do we: to the bit."""
+_RESCALED = {"ABS", "LEAKY_RELU", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"}
+"""What LiteRT multiplies by 31 bits of a factor and rounds twice, and so do we: to the bit."""
 _KINDS = {
     "ABS": ["INT8", "INT16"], "EXP": ["INT8", "INT16"], "LOG": ["INT8", "INT16"], "RSQRT": ["INT8", "INT16"],
     "GELU": ["INT8", "UINT8"], "RELU": ["INT8", "UINT8", "INT16"], "RELU6": ["INT8", "UINT8", "INT16"],
@@ -77,7 +79,7 @@ def unary(d: Draw, name: str) -> Case:
     if op in ("HARD_SWISH", "ELU", "RELU_N1_TO_1", "RELU_0_TO_1"):
         version = 1
     made = d.g.made(op, [given], shape, out_kind, table, quantization=y, version=version, **values)
-    return d.case(made, reference=True, steps=int(not (kind == "INT16" and op in _TABLES)))
+    return d.case(made, reference=True, steps=int(op not in _RESCALED and not (kind == "INT16" and op in _TABLES)))
 
 
 # -- two operands -----------------------------------------------------------------------------------------------------
@@ -108,7 +110,7 @@ def binary(d: Draw, name: str) -> Case:
         shape = d.shape(3, 4)
         other = [1, 1, shape[-1]] if d.flag() else [1] * (len(shape) - 2) + shape[-1:]
         alpha = d.g.const(d.array(other, kind, -128, 255), **y)
-        return d.case(d.g.made(op, [_input(d, shape, kind, x), alpha], shape, kind, quantization=z, version=1), **_STEP)
+        return d.case(d.g.made(op, [_input(d, shape, kind, x), alpha], shape, kind, quantization=z, version=1), **_SAME)
     a = _input(d, shape, kind, x)
     if op == "DIV":
         b = d.g.const(d.array(other, kind, 180, 255), scale=y["scale"], zero=100)
@@ -149,7 +151,7 @@ def requantize(d: Draw, name: str) -> Case:
         out = "INT16"
     y = {"scale": 1e-5, "zero": 0} if out == "INT32" else _q(d, out)
     given = _input(d, shape, kind, x)
-    return d.case(d.g.made("QUANTIZE", [given], shape, out, "QuantizeOptions", quantization=y, version=3), **_STEP)
+    return d.case(d.g.made("QUANTIZE", [given], shape, out, "QuantizeOptions", quantization=y, version=3), **_SAME)
 
 
 # -- products ---------------------------------------------------------------------------------------------------------
@@ -229,10 +231,11 @@ def dense(d: Draw) -> Case:
     else:
         values = d.array([outputs, inputs], "UINT8", 0, 255) if plain else d.array([outputs, inputs], "INT8", -127, 127)
         w = d.g.const(values, scale=scale, zero=120 if plain else 0)
-    operands = [_input(d, [*lead, inputs], kind, x), w]
+    operands, reference = [_input(d, [*lead, inputs], kind, x), w], True
     if d.int(0, 2):
         steps = (scale * np.float32(x["scale"])).astype(np.float32)
         wide = "int64" if kind == "INT16" and d.flag() else "int32"
+        reference = kind != "INT16" or wide == "int64"  # LiteRT 2.3's reference kernel takes 32 bits for 64
         operands.append(d.g.const(np.round(d.array([outputs]) / steps).astype(wide), scale=steps, zero=0))
     else:
         operands.append(-1)
@@ -240,7 +243,7 @@ def dense(d: Draw) -> Case:
     out = d.g.made("FULLY_CONNECTED", operands, shape, kind, "FullyConnectedOptions", quantization=y,
                    fused_activation_function=d.one(["NONE", "RELU", "RELU6"]), keep_num_dims=keep,
                    version=11)  # fmt: skip
-    return d.case(out, **_STEP)
+    return d.case(out, reference=reference, steps=1)
 
 
 @form("BATCH_MATMUL quantised")
@@ -255,7 +258,7 @@ def batch_matmul(d: Draw) -> Case:
     b = d.g.const(d.array(shape, kind, -32768, 32767), **y) if d.flag() else _input(d, shape, kind, y)
     out = d.g.made("BATCH_MATMUL", [a, b], [*lead, rows, columns], kind, "BatchMatMulOptions", quantization=z,
                    adj_x=adj_x, adj_y=adj_y, version=2 if kind == "INT8" else 3)  # fmt: skip
-    return d.case(out, **_STEP)
+    return d.case(out, reference=True, steps=int(kind == "INT8"))
 
 
 # -- reductions and pools ---------------------------------------------------------------------------------------------

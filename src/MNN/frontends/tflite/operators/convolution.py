@@ -43,7 +43,7 @@ def weighted(
     32 bits, to which a bias of 32 bits is added); so do scales here.
     """
     q, added = node.quantization(1), node.quantization(bias)
-    kept = _kept_factor(node, x, bias)
+    kept = kept_factor(node, x, bias)
     if q is not None and kept is not None and (added is None or kept.size in (1, len(added.scale))):
         q = replace(q, scale=(q.scale * kept).astype(np.float32))
         added = None if added is None else replace(added, scale=(added.scale * kept).astype(np.float32))
@@ -51,7 +51,7 @@ def weighted(
     return filters(ctx, node, 1, order, q), None if line is None else ctx.dequantized(line, added)
 
 
-def _kept_factor(node: TfliteNode, x: int, bias: int) -> np.ndarray | None:
+def kept_factor(node: TfliteNode, x: int, bias: int) -> np.ndarray | None:
     """How much of each factor from 64-bit sums to 16-bit results is kept; None for other results."""
     given, weights, result = node.quantization(x), node.quantization(1), node.result_quantization()
     tensors = node.tensors_in

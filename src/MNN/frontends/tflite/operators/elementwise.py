@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.errors import FormatError
 from MNN.frontends.tflite.context import Context
 from MNN.frontends.tflite.node import TfliteNode
 from MNN.frontends.tflite.registry import tflite_op
@@ -21,7 +20,7 @@ _BINARY = {
     "STABLEHLO_MINIMUM": "MINIMUM", "STABLEHLO_POWER": "POW", "STABLEHLO_SHIFT_LEFT": "LEFTSHIFT",
 }  # fmt: skip
 _UNARY = {
-    "ABS": "ABS", "NEG": "NEG", "SQRT": "SQRT", "SIN": "SIN",
+    "NEG": "NEG", "SQRT": "SQRT", "SIN": "SIN",
     "COS": "COS", "SQUARE": "SQUARE", "FLOOR": "FLOOR", "CEIL": "CEIL", "ROUND": "ROUND", "SIGN": "SIGN",
     "STABLEHLO_ABS": "ABS", "STABLEHLO_NEGATE": "NEG", "STABLEHLO_EXPONENTIAL": "EXP", "STABLEHLO_LOG": "LOG",
     "STABLEHLO_RSQRT": "RSQRT", "STABLEHLO_COSINE": "COS", "STABLEHLO_FLOOR": "FLOOR",
@@ -144,18 +143,6 @@ def bitcast(ctx: Context, node: TfliteNode) -> Value:
     if given is None or made is None or given.size != made.size:
         raise node.unsupported("a change of width", "cast the tensor in the model's source instead")
     return ctx.op("BitCast", node.input(0), dstT=data_type(made))
-
-
-@tflite_op("QUANTIZE", "DEQUANTIZE")
-def requantized(ctx: Context, node: TfliteNode) -> Value:
-    """Between floats and integers, or from integers of one scale to those of another; weights of 16 bits to 32."""
-    x, result = ctx.real(node, 0), node.tensors_out[0]
-    quantized = node.result_quantization() is not None
-    if x.dtype is not None and x.dtype.is_float and (quantized or x.dtype is DType.F32):
-        return x
-    if result.dtype is None or quantized:
-        raise FormatError(f"{node.where}: it makes {result.type} without a scale")
-    return ctx.cast(x, result.dtype)
 
 
 @tflite_op("FAKE_QUANT")

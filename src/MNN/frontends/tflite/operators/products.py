@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from MNN.frontends.tflite.context import Context
 from MNN.frontends.tflite.node import TfliteNode
+from MNN.frontends.tflite.operators.convolution import kept_factor
 from MNN.frontends.tflite.registry import tflite_op
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
@@ -53,7 +56,10 @@ def weights(ctx: Context, node: TfliteNode, index: int, compressed: bool) -> Val
 
 @tflite_op("BATCH_MATMUL")
 def batch_matmul(ctx: Context, node: TfliteNode) -> Value:
-    x, y = ctx.real(node, 0), ctx.real(node, 1)
+    q, kept = node.quantization(0), kept_factor(node, 0, 2)
+    if q is not None and kept is not None and kept.size == 1:
+        q = replace(q, scale=(q.scale * kept).astype(np.float32))
+    x, y = ctx.dequantized(node.input(0), q), ctx.real(node, 1)
     if x.dtype is DType.I32 or y.dtype is DType.I32:
         raise node.unsupported("a product of integers")
     return ctx.op("MatMul", x, y, transposeA=node.flag("adj_x"), transposeB=node.flag("adj_y"))

@@ -1,0 +1,219 @@
+"""Integers of one scale as those of another, to the bits of LiteRT's reference kernels.
+
+These multiply by 31 bits of the factor and round, and where the factor is below a half, shift right and round again:
+a quarter of all integers is a step from the product itself where the factor is between a quarter and a half. (The
+kernels: ``MultiplyByQuantizedMultiplier`` in LiteRT's ``kernels/internal/common.h``, ``QuantizeMultiplier`` in
+``quantization_util.cc``.) Everything is computed in 32 bits here: the factor in two parts, below 2^16 and below 2^15.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from MNN.frontends.tflite.context import Context
+from MNN.frontends.tflite.file import Quantization
+from MNN.frontends.tflite.node import TfliteNode
+from MNN.frontends.tflite.registry import tflite_op
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Value
+
+_RANGES = {"INT8": (-128, 127), "UINT8": (0, 255), "INT16": (-32768, 32767)}
+_RESULTS = {**_RANGES, "INT32": (-(1 << 31), (1 << 31) - 1)}
+"""The product of 16 bits and a factor always fits in the last."""
+_BOUNDS = {"RELU": (0.0, math.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}
+_MOST_LEFT = 14
+"""Factors of 2^14 and more: whatever is not 0 is beyond what 16 bits hold, and 32 do not hold the product."""
+_MOST_LEFT_WIDE = 8
+"""As above, of 8 bits."""
+_LEAST = -(0xFFFF << 15)
+"""Negative factors whose product with -2^15 fits in 32 bits."""
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """An operand's integers (int32, less their zero point) that a node is to give in its result's type."""
+
+    x: Value
+    scale: np.float32
+    result: np.float32
+    zero: int
+    least: int
+    most: int
+
+    def bound(self, real: float, otherwise: int) -> int:
+        """A real number as a result is stored, halves away from zero."""
+        if math.isinf(real):
+            return otherwise
+        steps = float(np.float32(real) / self.result)
+        whole = int(math.copysign(math.floor(min(abs(steps), 1 << 20) + 0.5), steps))
+        return min(max(self.zero + whole, self.least), self.most)
+
+
+def scaled(ctx: Context, node: TfliteNode) -> Scaled | None:
+    """None where the kernels that define the bits do not take the node's tensors: they have one scale each, and 16
+    bits no zero point."""
+    given, made = node.tensors_in[0], node.tensors_out[0]
+    q, result = node.quantization(0), node.result_quantization()
+    if given is None or q is None or result is None or given.type not in _RANGES or made.type not in _RESULTS:
+        return None
+    if not all(_single(p) for p in (q, result)):
+        return None
+    zeros = [int(p.zero.reshape(-1)[0]) for p in (q, result)]
+    for tensor, zero in zip((given, made), zeros, strict=True):
+        low, high = _RESULTS[tensor.type]
+        if not low <= zero <= high or (high > 255 and zero):
+            return None
+    x = ctx.cast(node.input(0), DType.I32)
+    if zeros[0]:
+        x = ctx.binary("SUB", x, ctx.const(np.int32(zeros[0])))
+    scales = [np.float32(p.scale.reshape(-1)[0]) for p in (q, result)]
+    return Scaled(x, scales[0], scales[1], zeros[1], *_RESULTS[made.type])
+
+
+def _single(q: Quantization) -> bool:
+    return q.scale.size == q.zero.size == 1 and 0 < float(q.scale.reshape(-1)[0]) < math.inf
+
+
+def multiplied(ctx: Context, x: Value, factor: float, wide: bool = False) -> Value | None:
+    """int32 of at most 2^15 (``wide``: 2^16) by a factor, rounded as the kernels do; None for one that they do
+    not take."""
+    if not math.isfinite(factor):
+        return None
+    fraction, shift = math.frexp(factor)
+    whole = math.floor(fraction * (1 << 31) + 0.5)
+    if whole == 1 << 31:
+        whole, shift = 1 << 30, shift + 1
+    if shift > (_MOST_LEFT_WIDE if wide else _MOST_LEFT) or whole < _LEAST:
+        return None
+    if shift < -31:
+        whole = shift = 0
+    left, right = max(shift, 0), max(-shift, 0)
+    # floor((x * whole + 2^(30 - left)) / 2^(31 - left)), by the parts of the factor from below
+    parts = [(8, whole >> 15 & 0xFF), (8 - left, whole >> 23)] if wide else [(16 - left, whole >> 15)]
+    made = _plus(ctx, _right(ctx, _times(ctx, x, whole & 0x7FFF), 15), 1 << (15 - left))
+    for bits, part in parts:
+        made = _right(ctx, ctx.binary("ADD", _times(ctx, x, part), made), bits)
+    if right:  # halves away from zero
+        made = _right(ctx, _plus(ctx, ctx.binary("ADD", made, _right(ctx, made, 31)), 1 << (right - 1)), right)
+    return made
+
+
+def stored(ctx: Context, node: TfliteNode, to: Scaled, x: Value, least: int, most: int) -> Value:
+    """int32 without a zero point as integers of the result's type, within bounds."""
+    made = _plus(ctx, x, to.zero) if to.zero else x
+    if (least, most) != _RESULTS["INT32"]:
+        made = ctx.op("ReLU6", made, minValue=float(least), maxValue=float(most))
+    return ctx.cast(made, node.tensors_out[0].dtype or DType.I32)
+
+
+def rescaled(ctx: Context, node: TfliteNode, to: Scaled, x: Value, factor: float) -> Value | None:
+    made = multiplied(ctx, x, factor)
+    return None if made is None else stored(ctx, node, to, made, to.least, to.most)
+
+
+# -- operators ------------------------------------------------------------------------------------------------------
+
+
+@tflite_op(*_BOUNDS)
+def bounded(ctx: Context, node: TfliteNode) -> Value:
+    """Between integers of one scale and zero point nothing is multiplied."""
+    low, high = _BOUNDS[node.op]
+    q, result = node.quantization(0), node.result_quantization()
+    to = None if q is None or result is None or q.same(result) else scaled(ctx, node)
+    made = None if to is None else multiplied(ctx, to.x, float(to.scale / to.result))
+    if to is not None and made is not None:
+        return stored(ctx, node, to, made, to.bound(low, to.least), to.bound(high, to.most))
+    if math.isinf(high):
+        return ctx.op("ReLU", ctx.real(node, 0))
+    return ctx.op("ReLU6", ctx.real(node, 0), minValue=low, maxValue=high)
+
+
+@tflite_op("ABS")
+def absolute(ctx: Context, node: TfliteNode) -> Value:
+    to = scaled(ctx, node)
+    # 2^15 itself would be too large for 16 bits: it is multiplied as what lies just below, and ends where that does
+    size = None if to is None else ctx.unary("ABS", to.x)
+    if to is not None and size is not None and to.most > 255:
+        size = ctx.binary("MINIMUM", size, ctx.const(np.int32(32767)))
+    found = None if to is None or size is None else rescaled(ctx, node, to, size, float(to.scale / to.result))
+    return ctx.unary("ABS", ctx.real(node, 0)) if found is None else found
+
+
+@tflite_op("LEAKY_RELU")
+def leaky_relu(ctx: Context, node: TfliteNode) -> Value:
+    """``x < 0 ? alpha * x : x``, each part by a factor of its own."""
+    alpha, to = np.float32(node.option("alpha", 0.0)), scaled(ctx, node)
+    if to is not None:
+        kept = multiplied(ctx, to.x, float(to.scale / to.result))
+        sloped = multiplied(ctx, to.x, float(to.scale * alpha / to.result))
+        if kept is not None and sloped is not None:
+            negative = ctx.binary("LESS", to.x, ctx.const(np.int32(0)))
+            return stored(ctx, node, to, ctx.op("Select", negative, sloped, kept), to.least, to.most)
+    return ctx.op("ReLU", ctx.real(node, 0), slope=float(alpha))
+
+
+@tflite_op("PRELU")
+def prelu(ctx: Context, node: TfliteNode) -> Value:
+    """``x < 0 ? slope * x : x``; slopes broadcast. One for every channel is the operator of that name."""
+    to, q = scaled(ctx, node), node.quantization(1)
+    if to is None or q is None or to.most > 255 or not _single(q):
+        return _float_prelu(ctx, node)
+    slope = ctx.cast(node.input(1), DType.I32)
+    zero, scale = int(q.zero.reshape(-1)[0]), np.float32(q.scale.reshape(-1)[0])
+    product = ctx.binary("MUL", to.x, _plus(ctx, slope, -zero) if zero else slope)
+    kept = multiplied(ctx, to.x, float(to.scale / to.result))
+    sloped = multiplied(ctx, product, float(to.scale * scale / to.result), wide=True)
+    if kept is None or sloped is None or not -256 < zero < 256:
+        return _float_prelu(ctx, node)
+    negative = ctx.binary("LESS", to.x, ctx.const(np.int32(0)))
+    return stored(ctx, node, to, ctx.op("Select", negative, sloped, kept), to.least, to.most)
+
+
+def _float_prelu(ctx: Context, node: TfliteNode) -> Value:
+    x, slope = ctx.real(node, 0), ctx.real(node, 1)
+    rank, sizes = node.rank(0), ctx.static_shape(slope)
+    if (
+        rank in (3, 4, 5)
+        and sizes is not None
+        and all(d == 1 for d in sizes[:-1])
+        and len(sizes) in (1, rank - 1, rank)
+    ):
+        per = ctx.op("Reshape", slope, ctx.const([-1])) if slope.data is None else ctx.const(slope.array().reshape(-1))
+        first = ctx.permuted(x, [0, rank - 1, *range(1, rank - 1)])
+        return ctx.channels_last(ctx.op("PReLU", first, per, slopeCount=int(sizes[-1])), rank)
+    negative = ctx.binary("LESS", x, ctx.const_like(0, x))
+    return ctx.op("Select", negative, ctx.binary("MUL", x, slope), x)
+
+
+@tflite_op("QUANTIZE", "DEQUANTIZE")
+def requantized(ctx: Context, node: TfliteNode) -> Value:
+    """Between floats and integers, or from integers of one scale to those of another; weights of 16 bits to 32."""
+    to = scaled(ctx, node)
+    found = None if to is None else rescaled(ctx, node, to, to.x, float(to.scale) / float(to.result))
+    if found is not None:
+        return found
+    x, result = ctx.real(node, 0), node.tensors_out[0]
+    quantized = node.result_quantization() is not None
+    if x.dtype is not None and x.dtype.is_float and (quantized or x.dtype is DType.F32):
+        return x
+    if result.dtype is None or quantized:
+        raise node.malformed(f"it makes {result.type} without a scale")
+    return ctx.cast(x, result.dtype)
+
+
+# -- integers -------------------------------------------------------------------------------------------------------
+
+
+def _right(ctx: Context, x: Value, bits: int) -> Value:
+    return ctx.binary("RIGHTSHIFT", x, ctx.const(np.int32(bits)))
+
+
+def _times(ctx: Context, x: Value, number: int) -> Value:
+    return ctx.binary("MUL", x, ctx.const(np.int32(number)))
+
+
+def _plus(ctx: Context, x: Value, number: int) -> Value:
+    return ctx.binary("ADD", x, ctx.const(np.int32(number)))
