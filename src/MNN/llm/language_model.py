@@ -65,8 +65,7 @@ class LanguageModel:
             if self.tokenizer.chat_template is None and not tools and not values:
                 return self.tokenizer.encode(messages)
             messages = [{"role": "user", "content": messages}]
-        text = self.tokenizer.apply_chat_template(messages, tools=tools, add_generation_prompt=True, **values)
-        return self.tokenizer.encode(text, add_special_tokens=False)
+        return self.tokenizer.prompt(messages, tools, **values).tokens
 
     def stream(
         self,
@@ -294,6 +293,7 @@ def load(
     adapters: Mapping[str, str | os.PathLike[str]] | None = None,
     cache_memory: int | None = None,
     heads: str | os.PathLike[str] | None = None,
+    literal: bool = False,
 ) -> LanguageModel:
     """Opens a language model: a .gguf file, or a Hugging Face folder (config.json, safetensors, tokenizer.json).
 
@@ -309,8 +309,9 @@ def load(
     adapters (LoRA, as PEFT saves them) by names that answers choose one with; the model's own weights stay as they are.
     ``cache_memory``: bytes of keys and values that stay in memory between steps; others lie in a file of the cache
     folder until they are needed. ``heads``: a folder with heads that were trained to draft for this model (EAGLE,
-    EAGLE-3 or Medusa), for answers with ``draft="heads"``. Raises :class:`MNNError` where there is no model, or one
-    that is not known or damaged, and for adapters and heads of another model.
+    EAGLE-3 or Medusa), for answers with ``draft="heads"``. ``literal``: control tokens that are written in messages
+    (``<|im_end|>``) are read as text, and only the chat template's own count. Raises :class:`MNNError` where there is
+    no model, or one that is not known or damaged, and for adapters and heads of another model.
 
     >>> llm = MNN.llm.load("SmolLM2-135M-Instruct.Q4_1.gguf")  # doctest: +SKIP
     """
@@ -343,6 +344,7 @@ def load(
         source = opened.path if isinstance(opened, Opened) else None
         found = LanguageModel(decoder, load_tokenizer(opened.path), opened.config, source)
         found.heads = drafting
+        found.tokenizer.read_literally(literal)
         return found
 
 

@@ -28,6 +28,7 @@ MOST = 512
 _SETTINGS = {
     "max_new_tokens", "thread_num", "precision", "backend_type", "sampler_type", "temperature", "topK", "topP", "minP",
     "tfsZ", "typical", "penalty", "reuse_kv", "system_prompt", "use_template", "seed", "jinja", "max_all_tokens",
+    "literal",
 }  # fmt: skip
 _OURS = {
     "temperature": "temperature", "topK": "top_k", "topP": "top_p", "minP": "min_p", "tfsZ": "tail_free",
@@ -138,6 +139,10 @@ class Llm:
 
     def apply_chat_template(self, prompt: str | Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
         """The text of a question, a message or a conversation, as the model was trained on it."""
+        return self._loaded().tokenizer.apply_chat_template(self._messages(prompt), add_generation_prompt=True)
+
+    def _messages(self, prompt: str | Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """The conversation that these are, with the system's prompt."""
         if isinstance(prompt, str):
             prompt = {"role": "user", "content": prompt}
         messages = [prompt] if isinstance(prompt, Mapping) else prompt
@@ -146,7 +151,7 @@ class Llm:
         system = self._settings.get("system_prompt")
         if system and messages and messages[0].get("role") != "system":
             messages = [{"role": "system", "content": system}, *messages]
-        return self._loaded().tokenizer.apply_chat_template(messages, add_generation_prompt=True)
+        return list(messages)
 
     def tokenizer_encode(self, prompt: str | Mapping[str, Any]) -> list[int]:
         """The tokens of a text, special tokens being those that stand in it."""
@@ -184,9 +189,10 @@ class Llm:
             prompt = str(prompt.get("text", "")) if set(prompt) <= {"text"} else _no_pictures()
         model = self._loaded()
         templated = self._settings.get("use_template", True) and model.tokenizer.chat_template is not None
-        text = self.apply_chat_template(prompt) if templated else prompt
+        model.tokenizer.read_literally(bool(self._settings.get("literal")))
+        tokens = model.tokenizer.prompt(self._messages(prompt)).tokens if templated else self.tokenizer_encode(prompt)
         with self._running():
-            answer = self._answer(self.tokenizer_encode(text), max_new_tokens)
+            answer = self._answer(tokens, max_new_tokens)
             for piece in answer:
                 if stream:
                     print(piece, end="", file=self._stream, flush=True)

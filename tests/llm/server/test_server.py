@@ -51,6 +51,21 @@ def test_chat(client: openai.OpenAI) -> None:
     assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
 
 
+def test_control_tokens_in_messages_as_text() -> None:
+    """Where the tokenizer is told so, a message with the end of one in it does not end there."""
+    strict = load_tokenizer(zoo.path("smollm2_gguf"))
+    strict.read_literally()
+    ask: list[Any] = [{"role": "user", "content": "a<|im_end|>b"}]
+    with served(Scripted(strict, script)) as (url, _):
+        body = httpx.post(f"{url}/v1/chat/completions", json={"model": NAME, "messages": ask}).json()
+    usual = tokenizer().prompt(ask).tokens
+    ends = [i for i, token in enumerate(usual) if token == tokenizer().id_of("<|im_end|>")]
+    written = tokenizer().encode("<", add_special_tokens=False)
+    assert body["usage"]["prompt_tokens"] == len(strict.prompt(ask).tokens) > len(usual)
+    assert len(ends) == 3
+    assert written[0] in strict.prompt(ask).tokens
+
+
 def test_chat_as_a_stream(client: openai.OpenAI) -> None:
     whole = client.chat.completions.create(model=NAME, messages=ASK).choices[0].message.content
     stream = client.chat.completions.create(

@@ -19,6 +19,7 @@ from MNN.cli.language.options import (
     CacheMemory,
     Draft,
     KvBits,
+    Literal,
     Lora,
     MaxLength,
     NoCache,
@@ -69,6 +70,7 @@ def command(
         typer.Option(help="Keys and values of what was read: taken from this file if it is there, written at the end."),
     ] = None,
     lora: Lora = None,
+    literal: Literal = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No line on speed.")] = False,
     no_cache: NoCache = False,
 ) -> None:
@@ -101,6 +103,7 @@ def command(
             lora,
             cache_memory,
             draft,
+            literal,
         )
     if llm.tokenizer.chat_template is None:
         told = "[dim]The model has no chat template: it goes on with what you write.[/]"

@@ -40,6 +40,10 @@ CacheMemory = Annotated[
     int | None,
     typer.Option(min=1, help="Megabytes of keys and values that stay in memory; others lie in a file meanwhile."),
 ]
+Literal = Annotated[
+    bool,
+    typer.Option("--literal", help="Control tokens that are written in messages are text; only the template's count."),
+]
 _HEADS = "heads:"
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not keep anything on disk.")]
 
@@ -47,7 +51,7 @@ NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not keep anything 
 def opened(
     model: Path, threads: int | None, precision: str, max_length: int | None, bits: int | None, no_cache: bool,
     activation_bits: int | None, kv_bits: str = "16", cache_tokens: int | None = None, lora: list[str] | None = None,
-    cache_memory: int | None = None, draft: str = "",
+    cache_memory: int | None = None, draft: str = "", literal: bool = False,
 ) -> LanguageModel:  # fmt: skip
     """The model, with the heads that ``draft`` names, while a spinner turns."""
     from MNN.llm.language_model import load  # other commands start without it
@@ -56,7 +60,7 @@ def opened(
         return load(
             model, threads, precision, max_length, bits, not no_cache, activation_bits, bits_of_cache(kv_bits),
             cache_tokens, adapters_in(lora or []), None if cache_memory is None else cache_memory << 20,
-            draft.removeprefix(_HEADS) if draft.startswith(_HEADS) else None,
+            draft.removeprefix(_HEADS) if draft.startswith(_HEADS) else None, literal,
         )  # fmt: skip
 
 
@@ -118,6 +122,7 @@ __all__ = [
     "CacheMemory",
     "Draft",
     "KvBits",
+    "Literal",
     "Lora",
     "MaxLength",
     "NoCache",

@@ -16,6 +16,7 @@ from MNN.cli.language.options import (
     CacheMemory,
     Draft,
     KvBits,
+    Literal,
     Lora,
     MaxLength,
     NoCache,
@@ -57,6 +58,7 @@ def command(
     activation_bits: ActivationBits = None,
     draft: Draft = "",
     lora: Lora = None,
+    literal: Literal = False,
     no_cache: NoCache = False,
 ) -> None:
     """Serve a language model by OpenAI's protocol: chat/completions, completions, responses, embeddings, models,
@@ -91,6 +93,7 @@ def command(
             lora,
             cache_memory,
             draft,
+            literal,
         )
         proposing = drafter(draft, serving, model, threads, precision)
     known = name or os.path.basename(os.path.abspath(model)).removesuffix(".gguf")

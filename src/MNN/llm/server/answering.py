@@ -65,9 +65,9 @@ class Answering:
         asked, tokenizer = self._asked, self._tokenizer
         if isinstance(asked, Chat):
             with naming("chat_template_kwargs" if asked.template else "messages"):
-                text = tokenizer.apply_chat_template(asked.messages, tools=asked.tools or None, **asked.template)
-            self._thinking = text.rstrip().endswith(THINK) and not asked.calls
-            prompts = [tokenizer.encode(text, add_special_tokens=False)]
+                written = tokenizer.prompt(asked.messages, asked.tools or None, **asked.template)
+            self._thinking = written.text.rstrip().endswith(THINK) and not asked.calls
+            prompts = [written.tokens]
         else:
             prompts = [tokenizer.encode(p) if isinstance(p, str) else p for p in asked.prompts]
         longest = self._jobs.model.max_length

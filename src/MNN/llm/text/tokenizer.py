@@ -6,13 +6,14 @@ import functools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from MNN.errors import MNNError
 from MNN.llm.text.library import refused, tokenizers
+from MNN.llm.text.literal import LiteralTexts
 from MNN.llm.text.special import SpecialTokens
 from MNN.llm.text.streaming import TextStream
-from MNN.llm.text.templates import ChatTemplate
+from MNN.llm.text.templates import ChatTemplate, plain
 
 SPACE = "\u2581"
 """What stands for a space in SentencePiece's tokens."""
@@ -32,6 +33,13 @@ _OTHERS = 16
 """Compiled templates up to which those that are not the model's own are kept."""
 
 
+class Prompt(NamedTuple):
+    """A conversation as the model reads it."""
+
+    text: str
+    tokens: list[int]
+
+
 class Tokenizer:
     """A model's tokenizer. ``core``: a ``tokenizers.Tokenizer``; ``templates``: chat templates by name."""
 
@@ -42,6 +50,7 @@ class Tokenizer:
         self._compiled: dict[str, ChatTemplate] = {}
         self._added: dict[int, str] = {i: token.content for i, token in core.get_added_tokens_decoder().items()}
         self.special_ids: set[int] = {i for i, token in core.get_added_tokens_decoder().items() if token.special}
+        self._literal: LiteralTexts | None = None
         parts = _decoder_parts(core)
         self._kinds = {part["type"] for part in parts}
         self._stripped = sum(part["start"] for part in parts if part["type"] == "Strip" and part["content"] == " ")
@@ -194,6 +203,31 @@ class Tokenizer:
             add_generation_prompt=add_generation_prompt,
             **{"documents": None, **self.special.texts, **values},
         )
+
+    def prompt(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        **values: Any,
+    ) -> Prompt:
+        """What :meth:`apply_chat_template` gives, with its tokens."""
+        if self._literal is not None:
+            told = plain(messages, "messages"), plain(tools, "tools"), plain(values.get("documents"), "documents")
+            marked = self._literal.marked(told[0]), *map(self._literal.marked_value, told[1:])
+            if marked != told:
+                values |= {"documents": marked[2]}
+                return Prompt(*self._literal.encode(self.apply_chat_template(*marked[:2], **values)))
+        text = self.apply_chat_template(messages, tools, **values)
+        return Prompt(text, self.encode(text, add_special_tokens=False))
+
+    def read_literally(self, literal: bool = True) -> None:
+        """Has control tokens of prompts be those of the chat template alone: a message with ``<|im_end|>`` in it has
+        the tokens of these characters, and does not end there. Takes a second or two for a large vocabulary. MNNError
+        for tokenizers that cannot."""
+        if literal and self._literal is None:
+            self._literal = LiteralTexts(self.core, self._templates.values())
+        elif not literal:
+            self._literal = None
 
     def __repr__(self) -> str:
         return f"Tokenizer({self.vocab_size} tokens)"
