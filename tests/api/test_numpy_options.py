@@ -100,6 +100,17 @@ def _options(name: str, rng: np.random.Generator, x: np.ndarray, axis: Any) -> d
     return given
 
 
+def _reduced(name: str, x: np.ndarray, axis: Any, options: dict[str, Any]) -> Any:
+    """What numpy gives; numpy 1 takes no ``mean``."""
+    if "mean" not in options or hasattr(np, "trapezoid"):
+        return getattr(np, name)(x, axis=axis, **options)
+    taken = {"axis": axis, "where": np.broadcast_to(options.get("where", True), x.shape)}
+    taken["keepdims"] = options["keepdims"]
+    count = np.sum(np.ones(x.shape), **taken) - options.get("ddof", 0)
+    variance = np.sum((x.astype(np.float64) - options["mean"]) ** 2, **taken) / np.maximum(count, 0)
+    return variance if name == "var" else np.sqrt(variance)
+
+
 @pytest.mark.parametrize("name", _REDUCING)
 @pytest.mark.parametrize("lazy", [False, True])
 def test_reductions_of_some_elements(name: str, lazy: bool) -> None:
@@ -111,7 +122,7 @@ def test_reductions_of_some_elements(name: str, lazy: bool) -> None:
         options = _options(name, rng, x, axis)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            wanted = getattr(np, name)(x, axis=axis, **options)
+            wanted = _reduced(name, x, axis, options)
         v = placeholder(list(x.shape)) if lazy else mp.array(x).astype(kind)
         ours = {k: mp.array(o) if isinstance(o, np.ndarray) else o for k, o in options.items()}
         found = getattr(mp, name)(v, axis=axis, **ours)
@@ -158,7 +169,7 @@ def test_further_options(seed: int) -> None:
         same(mp.cov(v, **options), np.cov(x, **options))
     same(mp.average(v, 1, weights, keepdims=True), np.average(x, 1, weights, keepdims=True))
     both = rng.integers(1, 4, (5, 4))
-    same(mp.average(v, (1, 0), both), np.average(x, (1, 0), both))
+    same(mp.average(v, (1, 0), both), np.average(x, weights=both.T))
     if hasattr(np, "trapezoid"):  # numpy 2
         q = rng.random(3)
         given = {"method": "inverted_cdf", "axis": 1, "weights": weights}

@@ -1,6 +1,6 @@
-"""Random calls of ``MNN.audio`` beside PyMNN, librosa and torchaudio:
+"""Random calls of ``MNN.audio`` beside PyMNN, librosa, torchaudio and kaldi-native-fbank:
 
-python -m tests.audio.sweep --peer pymnn PYTHON --peer librosa PYTHON --peer torchaudio PYTHON --seeds 0 200
+python -m tests.audio.sweep --peer pymnn PYTHON --peer librosa PYTHON --peer kaldi PYTHON --seeds 0 200
 
 Each PYTHON is an interpreter with that package, in an environment of its own. Answers that differ by more than 1e-4 of
 the largest number are listed; the exit status says whether there were any.
@@ -148,14 +148,49 @@ def by_torchaudio(call: Call) -> Any:
     return None
 
 
+def by_kaldi(call: Call) -> Any:
+    """The same by kaldi-native-fbank; None where it has no such thing. Its spectra are of a power of two, its filters
+    triangles over hertz only in librosa's form."""
+    import kaldi_native_fbank as kaldi  # type: ignore[import-not-found]
+
+    g, options = call.given, kaldi.FbankOptions()
+    frames, mels, rate = options.frame_opts, options.mel_opts, g.get("sampe_rate", 16000)
+    if call.function not in ("mel_spectrogram", "fbank") or g["n_fft"] & (g["n_fft"] - 1) or g.get("center"):
+        return None
+    mels.num_bins, mels.is_librosa, mels.low_freq, mels.high_freq = g["n_mels"], True, 20.0, 0.0
+    mels.use_slaney_mel_scale, mels.norm, frames.window_type, options.use_log_fbank = False, "slaney", "hanning", False
+    frames.dither, frames.samp_freq = 0.0, rate
+    frames.frame_length_ms, frames.frame_shift_ms = ((g[n] + 0.1) * 1000 / rate for n in ("n_fft", "hop_length"))
+    if call.function == "mel_spectrogram":
+        frames.remove_dc_offset, frames.preemph_coeff = False, 0.0
+        options.use_power, frames.window_type = g["power"] == 2.0, WINDOWS[g["window_type"]]
+        frames.window_type = {"hann": "hanning"}.get(frames.window_type, frames.window_type)  # its "hann" is periodic
+        mels.low_freq, mels.high_freq, mels.use_slaney_mel_scale = g["f_min"], g["f_max"], not g["htk"]
+        mels.norm = "" if g["htk"] and g["norm"] else "slaney"
+    try:
+        stream = kaldi.OnlineFbank(options)
+    except ValueError:  # filters so narrow that no frequency is in one
+        return None
+    stream.accept_waveform(rate, call.wave.tolist())
+    stream.input_finished()
+    found = np.array([stream.get_frame(i) for i in range(stream.num_frames_ready)])
+    if g.get("normalized"):
+        shape = {"hanning": np.hanning, "hamming": np.hamming, "blackman": np.blackman}[frames.window_type]
+        found /= (shape(g["n_fft"]) ** 2).sum()
+    return np.log(np.maximum(found, np.finfo(np.float32).tiny)) if call.function == "fbank" else found
+
+
 def write(peer: str, file: str, first: int, last: int) -> None:
     """What a peer gives, by the number of the call."""
     found = {}
     for number, call in enumerate(c for seed in range(first, last) for c in calls(seed)):
-        result = {"pymnn": by_pymnn, "librosa": by_librosa, "torchaudio": by_torchaudio}[peer](call)
+        result = PEERS[peer](call)
         if result is not None:
             found[str(number)] = result
     np.savez(file, **found)
+
+
+PEERS = {"pymnn": by_pymnn, "librosa": by_librosa, "torchaudio": by_torchaudio, "kaldi": by_kaldi}
 
 
 def main() -> None:
@@ -176,7 +211,7 @@ def main() -> None:
             file = os.path.join(folder, "answers.npz")
             command = [python, "-W", "ignore", str(Path(__file__).resolve()), "--peer", peer, "-", "--write", file,
                        "--seeds", *map(str, given.seeds)]  # fmt: skip
-            kept = {k: v for k, v in os.environ.items() if k != "PYTHONPATH" or peer == "torchaudio"}
+            kept = {k: v for k, v in os.environ.items() if k != "PYTHONPATH" or peer in ("torchaudio", "kaldi")}
             subprocess.run(command, check=True, cwd=folder, env=kept)
             with np.load(file) as answers:
                 wanted = {int(k): answers[k] for k in answers.files}
