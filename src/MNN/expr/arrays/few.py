@@ -24,7 +24,7 @@ FEW = 1 << 14
 """Numbers up to which numpy is asked for functions that take longer than memory does."""
 ALONE = 1 << 18
 """Numbers up to which a constant is without a node, and numpy is asked for what no loop is made of."""
-CHAINED = 1 << 17
+CHAINED = 1 << 16
 """Numbers up to which it is asked for elementwise functions: of more, two in one loop are faster than numpy's calls."""
 MANY = 1 << 21
 """Numbers up to which it is asked for extremes, which it finds as fast as the caches give them."""
