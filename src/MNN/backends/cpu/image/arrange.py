@@ -16,6 +16,8 @@ _LANES = 16
 """Pixels at a time."""
 _ROWS = 64
 """Rows that are turned at a time, so that what their cache lines hold is taken before they leave the cache."""
+_TILE, _NARROW = 4, 6
+"""Rows and columns of pixels that registers transpose, and up to how many bytes each may have."""
 _NAMES = ("p0", "p1", "p2", "p3")
 MOST = len(_NAMES)
 """Planes that kernels are for."""
@@ -80,19 +82,49 @@ class TurnSpec(KernelSpec):
 
     def emit(self, target: Target) -> str:
         k = Kernel.of(self.slots(), target)
-        b, slot, size = k.b, k.slot, self.size
+        b, slot = k.b, k.slot
         with b.loop(k.begin, k.end) as block:
             start = block.index * slot("band")
             end = minimum(k, slot("width"), start + slot("band"))
             with b.loop(0, slot("height"), _ROWS) as rows:
                 last = minimum(k, slot("height"), rows.index + _ROWS)
-                with b.loop(start, end) as column:
-                    source = b.gep(k.pointer("src"), I8, column.index * size)
-                    out = b.gep(k.pointer("out"), I8, column.index * slot("out_row"))
-                    with b.loop(rows.index, last) as row:
-                        at = b.gep(source, I8, row.index * slot("src_row"))
-                        move(b, size, at, b.gep(out, I8, row.index * size))
+                across = start  # columns before it are done
+                if self.size <= _NARROW:
+                    across = start + b.and_(end - start, -_TILE)
+                    down = rows.index + b.and_(last - rows.index, -_TILE)
+                    with b.loop(start, across, _TILE) as column, b.loop(rows.index, down, _TILE) as row:
+                        self._tile(k, column.index, row.index)
+                    self._one_by_one(k, (start, across), (down, last))
+                self._one_by_one(k, (across, end), (rows.index, last))
         return k.finish()
+
+    def _one_by_one(self, k: Kernel, columns: tuple[Value, Value], rows: tuple[Value, Value]) -> None:
+        b, slot, size = k.b, k.slot, self.size
+        with b.loop(*columns) as column:
+            source = b.gep(k.pointer("src"), I8, column.index * size)
+            out = b.gep(k.pointer("out"), I8, column.index * slot("out_row"))
+            with b.loop(*rows) as row:
+                move(b, size, b.gep(source, I8, row.index * slot("src_row")), b.gep(out, I8, row.index * size))
+
+    def _tile(self, k: Kernel, column: Value, row: Value) -> None:
+        """Pixels that lie as bytes one behind the other become numbers of a power of two bytes, which registers
+        transpose, and bytes again."""
+        b, slot, size = k.b, k.slot, self.size
+        wide = 4 if size <= 4 else 8
+        apart = [min(i * size + j, _TILE * size - 1) for i in range(_TILE) for j in range(wide)]
+        close = [i * wide + j for i in range(_TILE) for j in range(size)]
+        source = b.gep(b.gep(k.pointer("src"), I8, row * slot("src_row")), I8, column * size)
+        rows = []
+        for i in range(_TILE):
+            x = b.load(I8.vec(_TILE * size), b.gep(source, I8, slot("src_row") * i), 1)
+            rows.append(b.bitcast(b.shuffle(x, None, apart), int_type(8 * wide).vec(_TILE)))
+        pairs = [b.shuffle(rows[i], rows[i + 2], (0, 4, 1, 5)) for i in range(2)]
+        more = [b.shuffle(rows[i], rows[i + 2], (2, 6, 3, 7)) for i in range(2)]
+        turned = [b.shuffle(x, y, order) for x, y in (pairs, more) for order in ((0, 4, 1, 5), (2, 6, 3, 7))]
+        out = b.gep(b.gep(k.pointer("out"), I8, column * slot("out_row")), I8, row * size)
+        for i, x in enumerate(turned):
+            packed = b.shuffle(b.bitcast(x, I8.vec(_TILE * wide)), None, close)
+            b.store(packed, b.gep(out, I8, slot("out_row") * i), 1)
 
 
 @dataclass(frozen=True)
