@@ -27,12 +27,17 @@ class Places(enum.Enum):
 
 
 @contextmanager
-def each_row(k: Kernel) -> Iterator[Value]:
-    """The rows of a kernel's blocks, of which each has a ``band`` of the ``height``."""
-    with k.b.loop(k.begin, k.end) as block:
+def each_row(k: Kernel, strip: int = 0) -> Iterator[tuple[Value, Value, Value]]:
+    """The rows of a kernel's blocks, of which each has a ``band`` of the ``height``, and the first and last of their
+    columns: all of them, or those of one ``strip`` after the other."""
+    b, width = k.b, k.slot("width")
+    with b.loop(k.begin, k.end) as block:
         start = block.index * k.slot("band")
-        with k.b.loop(start, minimum(k, k.slot("height"), start + k.slot("band"))) as row:
-            yield row.index
+        end = minimum(k, k.slot("height"), start + k.slot("band"))
+        with b.loop(0, width, strip or width) as part:
+            last = minimum(k, width, part.index + strip) if strip else width
+            with b.loop(start, end) as row:
+                yield row.index, part.index, last
 
 
 class PlaceCode:

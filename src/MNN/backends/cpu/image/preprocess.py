@@ -102,7 +102,7 @@ class _Code:
 
     def text(self) -> str:
         k, b, slot = self.k, self.b, self.k.slot
-        with each_row(k) as row:
+        with each_row(k) as (row, _, _):
             self.where.row(row)
             self.out = b.gep(k.pointer("out"), self.element, row * slot("out_row"))
             with b.loop(0, slot("width"), LANES) as each:

@@ -25,6 +25,9 @@ _GROUPS = 16
 """Groups of pixels whose places are found before any is read: each has to be waited for by what reads the pixels, and
 what is waited for together takes no longer."""
 _GROUP = 4 * 4 * LANES
+_STRIP = 8 * LANES
+"""Columns whose nearest pixels are taken, row by row, before those of the next ones: a whole row of a result that is
+turned lies on more pages of its source than a processor knows the places of at once."""
 _BUFFERS = _FOUND + _GROUPS * _GROUP
 
 
@@ -98,19 +101,23 @@ class _Code:
     def text(self) -> str:
         k, b, slot = self.k, self.b, self.k.slot
         self.line = b.gep(k.scratch, I8, _BUFFERS)
-        with each_row(k) as row:
-            self.where.row(row)
-            self.out = b.gep(k.pointer("out"), self.element, row * slot("out_row"))
-            if self.nearest:  # too little is done with a place for more of them to be worth keeping
-                with b.loop(0, slot("width"), LANES) as each:
+        if self.nearest:  # too little is done with a place for more of them to be worth keeping
+            with each_row(k, _STRIP) as (row, first, end):
+                self._row(row)
+                with b.loop(first, end, LANES) as each:
                     self._several(each.index, *self._places(each.index, row))
-            else:
-                with b.loop(0, slot("width"), LANES * _GROUPS) as far:
-                    self._groups(far.index, row)
-            if not self.nearest:
-                count = slot("width") * self.spec.channels
-                put_line(b, self.target, self.line, self.out, count, self.spec.dtype)
+            return k.finish()
+        with each_row(k) as (row, first, end):
+            self._row(row)
+            with b.loop(first, end, LANES * _GROUPS) as far:
+                self._groups(far.index, row)
+            count = slot("width") * self.spec.channels
+            put_line(b, self.target, self.line, self.out, count, self.spec.dtype)
         return k.finish()
+
+    def _row(self, row: Value) -> None:
+        self.where.row(row)
+        self.out = self.b.gep(self.k.pointer("out"), self.element, row * self.k.slot("out_row"))
 
     def _groups(self, first: Value, row: Value) -> None:
         """Groups of pixels: the places of all of them, then what lies there."""
@@ -157,6 +164,9 @@ class _Code:
         inside = self._all(b.and_(*fits))
 
         def lone() -> None:
+            if self.nearest:
+                self._taken(x, count, offsets, b.and_(*fits))
+                return
             self._store(across, down, fractions)
             self._one_by_one(x, count, self._near)
 
@@ -168,6 +178,9 @@ class _Code:
                 lone()
 
         def slow() -> None:
+            if self.nearest and self.spec.border is Border.CONSTANT:
+                self._taken(x, count, offsets, b.and_(*fits))
+                return
             self._store(across, down, fractions)
             if self.spec.border is not Border.CONSTANT:
                 self._one_by_one(x, count, self._far)
@@ -177,10 +190,7 @@ class _Code:
                 out.append(b.icmp("sge", start, b.splat(size, LANES)))
                 out.append(b.icmp("slt", start, 1 - self.taps))
             outside = b.or_(b.or_(out[0], out[1]), b.or_(out[2], out[3]))
-            if self.nearest:
-                by_kind(outside)
-            else:
-                b.choose(self._all(outside), lambda: self._all_filled(x), lambda: by_kind(outside))
+            b.choose(self._all(outside), lambda: self._all_filled(x), lambda: by_kind(outside))
 
         def by_kind(outside: Value) -> None:
             kinds = b.select(outside, b.const(places_type, 2), b.const(places_type, 1))
@@ -219,14 +229,6 @@ class _Code:
         with self.b.loop(0, count, guard=False) as each:
             pixel(each.index, (x + each.index) * self.spec.channels)
 
-    def _put(self, place: Value, at: Value) -> None:
-        """A pixel as it is, as element ``at`` of the row."""
-        b, spec = self.b, self.spec
-        if self.nearest:
-            move(b, spec.channels * spec.dtype.size, place, b.gep(self.out, self.element, at))
-        else:
-            b.store(self._exact(place), b.gep(self.line, F32, at))
-
     def _either(self, lane: Value, at: Value) -> None:
         """A pixel whose taps lie inside, outside, or on both sides."""
         b, kind = self.b, self._entry(_KINDS, lane)
@@ -244,7 +246,7 @@ class _Code:
             b.store(pixel, b.gep(self.line, F32, (x + i) * channels))
 
     def _filled(self, lane: Value, at: Value) -> None:
-        self._put(self.k.pointer("fill"), at)
+        self.b.store(self._exact(self.k.pointer("fill")), self.b.gep(self.line, F32, at))
 
     # -- places inside ------------------------------------------------------------------------------------------------
 
@@ -253,9 +255,6 @@ class _Code:
         b, slot, spec = self.b, self.k.slot, self.spec
         offset = self._entry(1, lane) * slot("src_row") + self._entry(0, lane) * spec.channels
         place = b.gep(self.k.pointer("src"), self.element, offset)
-        if self.nearest:
-            self._put(place, at)
-            return
         lanes = {1: 1, 2: 2, 3: 4, 4: 4}[spec.channels]
 
         def tap(i: int, j: int) -> Value:
@@ -285,6 +284,18 @@ class _Code:
         for lane in range(LANES):
             place = b.gep(source, self.element, self._entry(0, b.const(I64, lane)))
             move(b, spec.channels * spec.dtype.size, place, b.gep(out, self.element, lane * spec.channels))
+
+    def _taken(self, x: Value, count: Value, offsets: Value, fits: Value) -> None:
+        """Pixels as they are, or of the fill where they do not fit in."""
+        b, spec = self.b, self.spec
+        b.store(b.select(fits, offsets, -1), self._buffer(0))
+        source, fill, out = self.k.pointer("src"), self.k.pointer("fill"), self.out
+
+        with b.loop(0, count, guard=False) as each:
+            offset = self._entry(0, each.index)
+            place = b.select(b.icmp("slt", offset, 0), fill, b.gep(source, self.element, offset))
+            to = b.gep(out, self.element, (x + each.index) * spec.channels)
+            move(b, spec.channels * spec.dtype.size, place, to)
 
     def _together(self, x: Value, offsets: Value, fractions: list[Value]) -> None:
         """All pixels at once, of one channel, two neighbours with one access."""
@@ -343,7 +354,7 @@ class _Code:
             return b.select(out, self.k.pointer("fill"), inside)
 
         if self.nearest:
-            self._put(place(0, 0), at)
+            move(b, spec.channels * spec.dtype.size, place(0, 0), b.gep(self.out, self.element, at))
             return
         lanes = 4 if spec.channels == 3 else spec.channels
         total = self._total(lambda i, j: self._exact(place(i, j)), lane, lanes)
