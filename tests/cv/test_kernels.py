@@ -58,6 +58,7 @@ def _calls(random: np.random.Generator, im: Any) -> dict[str, Any]:
     if im.size < 1 << 13:  # numpy's are slow
         pyramids = {"pyrDown": lambda: mcv.pyrDown(im, None, b), "pyrDown size": lambda: mcv.pyrDown(im, half),
                     "pyrUp": lambda: mcv.pyrUp(im, again)}  # fmt: skip
+    mask = (random.random(im.shape[:2]) < 0.4) * random.choice([1, 255], im.shape[:2]).astype(np.uint8)
     plain = im if im.dtype in (np.uint8, np.float32) and im.ndim == 2 else one
     if im.ndim == 3 and im.shape[2] > 2:
         plain = im[:, :, :3].astype(np.float32 if im.dtype.itemsize > 1 else np.uint8)
@@ -66,6 +67,9 @@ def _calls(random: np.random.Generator, im: Any) -> dict[str, Any]:
         "bilateralFilter": lambda: mcv.bilateralFilter(plain, size[0], 40, 2.5, b),
         **{f"flip {n}": lambda n=n: mcv.flip(im, n) for n in (-1, 0, 1)},
         **{f"rotate {n}": lambda n=n: mcv.rotate(im, n) for n in range(3)},
+        "copyTo": lambda: mcv.copyTo(im, mask),
+        "copyTo another": lambda: mcv.copyTo(im, mask > 0, other),
+        "mean of some": lambda: mcv.mean(im, mask),
         "merge": lambda: mcv.merge([one, one[::-1], np.fliplr(one)][: 2 + kind % 2]),
         "split": lambda: np.concatenate([np.asarray(part)[..., None] for part in mcv.split(im)], 2),
         "sqrBoxFilter": lambda: mcv.sqrBoxFilter(im, 5, size, bool(delta), b),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -75,8 +76,15 @@ def to_dtype(values: Array, dtype: np.dtype[Any]) -> Array:
     return np.clip(values, info.min, info.max).astype(dtype)
 
 
+_FINITE = sys.float_info.max
+
+
 def pair(value: object, what: str) -> tuple[float, float]:
     """Two finite numbers, such as a point or a size (x first)."""
+    if type(value) is tuple and len(value) == 2 and all(type(n) in (int, float) for n in value):
+        x, y = value  # what most callers give: an array takes longer to make than some pictures to compute
+        if -_FINITE <= x <= _FINITE and -_FINITE <= y <= _FINITE:
+            return float(x), float(y)
     array = as_array(value, what).astype(np.float64).ravel()
     if array.shape != (2,) or not np.isfinite(array).all():
         raise MNNError(f"{what} must be two numbers (x first); it is {value!r}")

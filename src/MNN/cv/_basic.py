@@ -133,14 +133,14 @@ def mean(src: ArrayLike, mask: ArrayLike | None = None) -> Var:
     image = as_planes(src)
     height, width, channels = image.shape
     result = np.zeros(max(4, channels), np.float32)
+    count = height * width
     if mask is not None:
-        chosen = image.reshape(-1, channels)[_mask(mask, image).ravel()]
-        if len(chosen):
-            result[:channels] = [chosen[:, i].mean(dtype=np.float64) for i in range(channels)]
-    elif image.size:  # rows first, which are long, then the few channels
+        count = int(np.count_nonzero(_mask(mask, image)))
+        image = _masked(image, mask, None)
+    if count:  # rows first, which are long, then the few channels
         wide = np.uint32 if image.dtype == np.uint8 and height < 1 << 24 else np.float64
         columns = image.reshape(height, -1).sum(0, dtype=wide).reshape(width, channels)
-        result[:channels] = columns.sum(0, dtype=np.float64) / (height * width)
+        result[:channels] = columns.sum(0, dtype=np.float64) / count
     return _wrap(result)
 
 
@@ -204,12 +204,11 @@ def threshold(src: ArrayLike, thresh: float, maxval: float, type: int) -> Var:
         thresh = _otsu(histogram) if type & THRESH_OTSU else _triangle(histogram)
     if math.isnan(thresh) or math.isnan(maxval):
         raise MNNError(f"thresh and maxval must be numbers; they are {thresh} and {maxval}")
-    if image.dtype.kind in "iu":
-        thresh = float(np.floor(thresh))
+    if image.dtype.kind in "iu" and not math.isinf(thresh):
+        thresh = float(math.floor(thresh))
     if type & THRESH_MASK not in _CHOICES:
         raise MNNError(f"type is {type}; it must be one of THRESH_*")
-    with np.errstate(over="ignore"):  # what is beyond f32 is infinite
-        return _wrap(_compared(image, thresh, maxval, type & THRESH_MASK))
+    return _wrap(_compared(image, thresh, maxval, type & THRESH_MASK))
 
 
 _CHOICES = {
@@ -228,14 +227,16 @@ def _compared(image: Array, thresh: float, maxval: float, kind: int) -> Array:
     found = kernels.selected(image, thresh, high, low)
     if found is not None:
         return found
-    high, low = (image if value is None else image.dtype.type(value) for value in (high, low))
-    return np.where(image > thresh, high, low)
+    with np.errstate(over="ignore"):  # what is beyond f32 is infinite
+        high, low = (image if value is None else image.dtype.type(value) for value in (high, low))
+        return np.where(image > thresh, high, low)
 
 
 @functools.lru_cache(maxsize=64)
 def _levels(thresh: float, maxval: float, kind: np.dtype[Any]) -> dict[str, Any]:
     """What pictures of a type become; None for what they are."""
-    top, level = (to_dtype(np.asarray(float(n)), kind).item() for n in (maxval, thresh))
+    with np.errstate(over="ignore"):
+        top, level = (to_dtype(np.asarray(float(n)), kind).item() for n in (maxval, thresh))
     return {"image": None, "top": top, "level": level, "zero": 0}
 
 
@@ -278,24 +279,31 @@ def _bitwise(operation: Callable[[Array, Array], Array], src1: object, src2: obj
 def _masked(image: Array, mask: object, dst: object) -> Array:
     if mask is None:
         return np.array(image)
-    chosen = _mask(mask, image)
-    if dst is None:
-        result = np.zeros(image.shape, image.dtype)
-    else:
-        result = np.array(as_pictures(dst, "dst"), image.dtype, order="C")
-        _same(image, result)
-    if not regions.masked(image, chosen, result):
-        np.copyto(result, image, where=_spread(chosen, image))
+    numbers, other = _mask_numbers(mask, image), None
+    if dst is not None:
+        other = np.asarray(as_pictures(dst, "dst"), image.dtype)
+        _same(image, other)
+    if (found := kernels.chosen(image, numbers, other)) is not None:
+        return found
+    result = np.zeros(image.shape, image.dtype) if other is None else np.array(other, order="C")
+    if not regions.masked(image, numbers, result):
+        np.copyto(result, image, where=_spread(numbers != 0, image))
     return result
 
 
 def _mask(mask: object, image: Array) -> Array:
-    array = as_planes(mask, "mask")
-    sizes = image.shape[-3:-1] if image.ndim == 4 else image.shape[:2]
-    if array.shape != (*sizes, 1):
-        raise ShapeError(f"mask has shape {array.shape}; one for such pictures has {sizes}")
-    chosen: Array = array[:, :, 0] != 0
+    chosen: Array = _mask_numbers(mask, image) != 0
     return chosen
+
+
+def _mask_numbers(mask: object, image: Array) -> Array:
+    """A mask (h, w) as it is given."""
+    array = as_image(mask, "mask")
+    array = array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array
+    sizes = image.shape[-3:-1] if image.ndim == 4 else image.shape[:2]
+    if array.shape != sizes:
+        raise ShapeError(f"mask has shape {array.shape}; one for such pictures has {sizes}")
+    return array
 
 
 def _spread(mask: Array, image: Array) -> Array:

@@ -62,7 +62,11 @@ def pad(image: Array, top: int, bottom: int, left: int, right: int, border: int,
 
 def fill(value: object, image: Array) -> Array:
     """A border value in the picture's type: one number per channel (fewer are filled up with 0) or one for all."""
-    values = np.atleast_1d(np.asarray(value, np.float64)).ravel()
+    values = (
+        np.array([value], np.float64)
+        if type(value) in (int, float)
+        else np.atleast_1d(np.asarray(value, np.float64)).ravel()
+    )
     channels = image.shape[2] if image.ndim == 3 else 1
     if values.size > 1:
         if values.size > max(channels, 4):

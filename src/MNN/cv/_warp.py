@@ -21,6 +21,7 @@ from MNN.cv._constants import (
 )
 from MNN.cv._resample import finish
 from MNN.cv.kernels import warping as kernels
+from MNN.cv.kernels.arithmetic import blended
 from MNN.cv.kernels.filters import between
 from MNN.cv.kernels.taps import cubic
 from MNN.cv.preprocess.matrix import CVMatrix
@@ -124,7 +125,9 @@ def getRectSubPix(image: ArrayLike, patchSize: Sequence[int], center: Sequence[f
     x, y = pair(center, "center")
     x, y, planes = x - (width - 1) / 2, y - (height - 1) / 2, as_planes(picture)
     left, top = math.floor(x), math.floor(y)
-    found = between(planes, top, left, (width, height), y - top, x - left)
+    place = top, left, (width, height), y - top, x - left
+    found = blended(planes, *place)
+    found = between(planes, *place) if found is None else found
     if found is None:
         columns = np.clip(np.arange(width) + x, 0, picture.shape[1] - 1)
         rows = np.clip(np.arange(height) + y, 0, picture.shape[0] - 1)

@@ -56,7 +56,8 @@ def _selection(kind: np.dtype[Any], level: float, above: float | None, other: fl
     if kind == np.uint8 and level < 0:  # which no byte is
         level, other = 255.0, above
     level = min(level, 255.0) if kind == np.uint8 else level
-    numbers = np.array([level, above or 0, other or 0], kind)
+    with np.errstate(over="ignore"):
+        numbers = np.array([level, above or 0, other or 0], kind)
     return _selected(TYPES[kind], above is None, other is None), numbers
 
 
@@ -67,6 +68,59 @@ def compared(image: Array, mean: Array, level: int, high: int, low: int) -> Arra
         return None
     numbers = np.array([min(max(level, -256), 256), high, low], np.int16)
     return _mapped(_compared(), numbers, [image, mean], image.dtype)
+
+
+_WORDS = {1: DType.U8, 2: DType.U16, 4: DType.I32, 8: DType.I64}
+"""Numbers that are moved as they are, by their bytes."""
+
+
+def chosen(image: Array, mask: Array, other: Array | None) -> Array | None:
+    """The numbers of a picture of one channel where a mask (h, w) is not 0, else those of another picture, or 0. None
+    where numpy is to do it."""
+    if image.itemsize not in _WORDS or image.size != mask.size or not worthwhile(image.size):
+        return None
+    mask = mask if mask.itemsize == 1 else mask != 0
+    pictures = [image, mask] if other is None else [image, mask, other]
+    return _mapped(_chosen(_WORDS[image.itemsize], other is None), None, pictures, image.dtype)
+
+
+def blended(image: Array, top: int, left: int, size: tuple[int, int], down: float, across: float) -> Array | None:
+    """The part of a picture (h, w, channels) of ``size`` (width, height) whose pixels lie between four of its own: from
+    row ``top`` and column ``left`` on, shifted by parts of a pixel ``down`` and ``across``. None where numpy is to do
+    it, as where any of them is outside."""
+    (width, height), (rows, columns, channels) = size, image.shape
+    if image.dtype not in TYPES or not worthwhile(width * height * channels):
+        return None
+    if min(top, left) < 0 or top + height >= rows or left + width >= columns:
+        return None
+    image, out = np.ascontiguousarray(image), np.empty((height, width, channels), image.dtype)
+    weights = np.array([(1 - down) * (1 - across), (1 - down) * across, down * (1 - across), down * across], np.float32)
+    pixel, first = channels * image.itemsize, address(weights)
+    row = columns * pixel
+    start = address(image) + top * row + left * pixel
+    places = (start, start + pixel, start + row, start + row + pixel)
+    _blend(image.shape, image.dtype, size, getNumThreads())(*places, *range(first, first + 16, 4), address(out))
+    return out
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _blend(shape: tuple[int, int, int], dtype: np.dtype[Any], size: tuple[int, int], _threads: int) -> Call:
+    (width, height), channels = size, shape[2]
+    spec = MapSpec.of(_blended(dtype), 2, ("1",) * 4 + ("0",) * 4, ("1",))
+    args = {"extent0": height, "extent1": width * channels, "chunk": width * channels, "out0_s0": width * channels}
+    args |= {f"in{i}_s0": shape[1] * channels for i in range(4)}
+    return Call(spec, args, (*(f"in{i}" for i in range(8)), "out0"), height, None)
+
+
+@functools.cache
+def _blended(dtype: np.dtype[Any]) -> Body:
+    b = BodyBuilder()
+    pixels = [b.cast(b.arg(TYPES[dtype]), DType.F32) for _ in range(4)]
+    weights = [b.arg(DType.F32) for _ in range(4)]
+    total = b("mul", pixels[0], weights[0])
+    for pixel, weight in zip(pixels[1:], weights[1:], strict=True):
+        total = b("fma", pixel, weight, total)
+    return b.build(total if dtype == np.float32 else b.cast(b("round", total), TYPES[dtype]))
 
 
 def weighted(a: Array, alpha: float, b: Array, beta: float, gamma: float) -> Array | None:
@@ -91,6 +145,14 @@ def _selected(kind: DType, above: bool, other: bool) -> Body:
     b = BodyBuilder()
     x, level, high, low = (b.arg(kind) for _ in range(4))
     return b.build(b("select", b("gt", x, level), x if above else high, x if other else low))
+
+
+@functools.cache
+def _chosen(kind: DType, alone: bool) -> Body:
+    b = BodyBuilder()
+    x, mask = b.arg(kind), b.arg(DType.U8)
+    other = b.const(0, kind) if alone else b.arg(kind)
+    return b.build(b("select", b("ne", mask, b.const(0, DType.U8)), x, other))
 
 
 @functools.cache
@@ -119,9 +181,12 @@ def _in_f32(pictures: Sequence[np.dtype[Any]], kind: np.dtype[Any], compute: Cal
     return b.build(found if kind == np.float32 else b.cast(b("round", found), TYPES[kind]))
 
 
-def _mapped(body: Body, numbers: Array, pictures: Sequence[Array], kind: np.dtype[Any]) -> Array:
+def _mapped(body: Body, numbers: Array | None, pictures: Sequence[Array], kind: np.dtype[Any]) -> Array:
     pictures = [np.ascontiguousarray(picture) for picture in pictures]
     out = np.empty(pictures[0].shape, kind)
+    if numbers is None:
+        _call(body, len(pictures), 0, out.size, getNumThreads())(*map(address, pictures), address(out))
+        return out
     first, step, count = address(numbers), numbers.itemsize, len(numbers)
     call = _call(body, len(pictures), count, out.size, getNumThreads())
     call(*map(address, pictures), *range(first, first + count * step, step), address(out))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import operator
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -28,8 +29,8 @@ TYPES = {t.numpy: t for t in (DType.U8, DType.U16, DType.I16, DType.F32)}
 """The types of pictures that kernels are for, by numpy's."""
 KEPT = 64
 """Calls of each kind that are kept, for pictures of the same size."""
-_LEAST = 1 << 12
-"""Numbers below which numpy is as fast."""
+_LEAST = 1 << 6
+"""Numbers below which no kernel is compiled; even then it would be as fast as numpy."""
 _SHARED = 1 << 16
 """Numbers that a thread should have to be worth waking."""
 _MOST = 16
@@ -112,30 +113,31 @@ class Call:
     """A kernel with all of its arguments but the addresses of pictures, to be run any number of times."""
 
     __slots__ = (
-        "_alone", "_blocks", "_kernel", "_label", "_moving", "_pack", "_scratch", "_threads", "_values", "keep",
+        "_alone", "_blocks", "_kernel", "_label", "_order", "_pack", "_scratch", "_threads", "_values", "keep",
     )  # fmt: skip
 
     def __init__(self, spec: KernelSpec, args: Mapping[str, int], moving: Sequence[str], blocks: int, keep: object):
         """``moving``: the slots that a run is given; ``keep``: whatever owns the memory that ``args`` point to."""
-        self._values = [args.get(name, 0) for name in spec.slots()]
-        self._moving = [spec.slots().index(name) for name in moving]
+        slots = spec.slots()
+        fixed = [name for name in slots if name not in moving]
+        self._values = tuple(args.get(name, 0) for name in fixed)
+        behind = [*fixed, *moving]
+        self._order = operator.itemgetter(*(behind.index(name) for name in slots))  # of those, the slots as they come
         self._kernel = library().load([spec])[0]
-        self._alone, self._pack = _CALL(self._kernel), struct.Struct(f"{len(self._values)}q").pack
+        self._alone, self._pack = _CALL(self._kernel), struct.Struct(f"{len(slots)}q").pack
         self._scratch = spec.scratch(target(), args)
         self._blocks, self._threads = blocks, min(getNumThreads(), blocks) if blocks > 1 else 1
         self._label, self.keep = type(spec).__name__, keep
 
     def __call__(self, *addresses: int) -> None:
         """Runs the kernel over all its blocks; what lies at the ``addresses`` must stay until this returns."""
-        values = self._values.copy()
-        for place, number in zip(self._moving, addresses, strict=True):
-            values[place] = number
+        values = self._order(self._values + addresses)
         if self._threads == 1:  # nobody to share with: the kernel itself is all that there is to call
             self._alone(self._pack(*values), 0, self._blocks, _OWN.room(self._scratch) if self._scratch else None)
             return
         found = _OWN.programs.get(self._kernel)
         if found is None or found.scratch < self._scratch:
-            command = Command(self._kernel, values, self._blocks, 1, self._label)
+            command = Command(self._kernel, list(values), self._blocks, 1, self._label)
             program = NativeProgram([command], self._scratch, run_lock=_OWN.lock, scratch=_OWN.scratch)
             found = _OWN.programs[self._kernel] = _Shared(program, program.args(0), self._scratch, [self._blocks])
         found.args[:] = values
