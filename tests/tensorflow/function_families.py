@@ -101,6 +101,29 @@ def histogram(rng: np.random.Generator, op: str) -> Case:
     return lambda v: call(op, values=v, value_range=ends, nbins=bins, dtype=kind), [floats(rng, shape(rng, 2, 7))]
 
 
+@family("TensorListResize")
+def resized_list(rng: np.random.Generator, op: str) -> Case:
+    """Longer or shorter than it was, by a number that is known or not, of elements in one tensor or one by one."""
+    size, single = np.asarray(rng.integers(1, 8), np.int32), bool(rng.integers(2))
+
+    def run(v: Any, n: Any) -> Any:
+        if single:
+            made = tf.raw_ops.EmptyTensorList(element_shape=[3], max_num_elements=-1, element_dtype=tf.float32)
+            for k in range(4):
+                made = tf.raw_ops.TensorListPushBack(input_handle=made, tensor=v[k])
+        else:
+            made = tf.raw_ops.TensorListFromTensor(tensor=v, element_shape=[3])
+        made = call(op, input_handle=made, size=n)
+        count = tf.raw_ops.TensorListLength(input_handle=made)
+        made = tf.raw_ops.TensorListSetItem(input_handle=made, index=count - 1, item=v[0] * 2)
+        return [tf.raw_ops.TensorListStack(input_handle=made, element_shape=[3], element_dtype=tf.float32), count]
+
+    x = floats(rng, [4, 3])
+    if rng.integers(2):
+        return lambda v: run(v, tf.constant(size)), [x]
+    return run, [x, size]
+
+
 @family("TensorListConcatLists")
 def joined_lists(rng: np.random.Generator, op: str) -> Case:
     def run(a: Any, b: Any) -> Any:

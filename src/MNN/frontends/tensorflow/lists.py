@@ -74,14 +74,37 @@ def write(ctx: Context, source: ListHandle, index: Value, item: Value, where: st
     return replace(source, written=item, written_at=index)
 
 
+def resized(ctx: Context, source: ListHandle, count: Value, where: str) -> ListHandle:
+    """The first ``count`` elements; where there are fewer, zeros behind them."""
+    number = ctx.constant_ints(count)
+    if source.items is not None and number is not None and 0 <= number[0] <= MAX_ITEMS:
+        items = source.items[: number[0]]
+        return replace(source, items=(*items, *[None] * (number[0] - len(items))), count=count)
+    whole = stack(ctx, source, where)
+    if whole.shape is None:
+        raise UnsupportedError(f"{where}: a list whose elements have an unknown number of axes is not supported")
+    wanted = one(ctx, count)
+    longer = _padded(ctx, whole, wanted)
+    bounds = (ctx.const([0], DType.I32), wanted, ctx.const([0], DType.I32), ctx.const([1], DType.I32))
+    stacked = ctx.op("StridedSlice", longer, *bounds, fromType=1)
+    size = number[0] if number is not None else f"{stacked.name}.0"
+    stacked.dtype, stacked.shape = whole.dtype, (size, *whole.shape[1:])
+    return replace(source, stacked=stacked, items=None, count=count)
+
+
+def _padded(ctx: Context, stacked: Value, count: Value) -> Value:
+    """The elements with zeros behind them, so that there are ``count`` (one i32) at least."""
+    here = ctx.op("Shape", stacked, hasStart=True, start=0, hasEnd=True, end=1)
+    missing = binary(ctx, "MAXIMUM", binary(ctx, "SUB", count, here), 0)
+    others = ctx.const([0] * (2 * len(stacked.shape or ()) - 2), DType.I32)
+    pads = ctx.op("Concat", ctx.const([0], DType.I32), missing, others, axis=0)
+    return ctx.op("Padding", stacked, pads, mode="CONSTANT")
+
+
 def _grown(ctx: Context, stacked: Value, index: Value) -> Value:
     """The elements with zeros behind them, so that there is one at ``index``."""
     shape = stacked.shape or ()
-    count = ctx.op("Shape", stacked, hasStart=True, start=0, hasEnd=True, end=1)
-    missing = binary(ctx, "MAXIMUM", binary(ctx, "SUB", binary(ctx, "ADD", one(ctx, index), 1), count), 0)
-    others = ctx.const([0] * (2 * len(shape) - 2), DType.I32)
-    pads = ctx.op("Concat", ctx.const([0], DType.I32), missing, others, axis=0)
-    longer = ctx.op("Padding", stacked, pads, mode="CONSTANT")
+    longer = _padded(ctx, stacked, binary(ctx, "ADD", one(ctx, index), 1))
     at = ctx.constant_ints(index)
     known = at is not None and isinstance(shape[0], int)
     size = max(int(shape[0]), at[0] + 1) if at and known else f"{longer.name}.0"
@@ -127,11 +150,14 @@ def stack(ctx: Context, source: ListHandle, where: str) -> Value:
         return source.stacked
     items = source.items or ()
     found = [v for v in items if v is not None]
-    if not found or len(found) < len(items):
+    if not found:
         raise UnsupportedError(
             f"{where}: a list of which elements are read before they are written, of unknown shape, is not supported; "
             "give the list an element shape"
         )
+    if len(found) < len(items):  # those not written are zeros of the others' shape
+        empty = ctx.op("ZerosLike", found[0])
+        found = [empty if v is None else v for v in items]
     return ctx.op("Pack", *found, axis=0)
 
 

@@ -105,6 +105,12 @@ def concat_lists(ctx: Context, node: TfNode) -> Value:
     return lists.of_stacked(ctx, ctx.op("Concat", first, second, axis=0))
 
 
+@tf_op("TensorListResize")
+def resize(ctx: Context, node: TfNode) -> Value:
+    """As many elements; new ones at the end are not written yet."""
+    return lists.resized(ctx, node.list_input(0), node.input(1), node.where)
+
+
 @tf_op("TensorListPopBack")
 def pop_back(ctx: Context, node: TfNode) -> list[Value]:
     return list(lists.pop(ctx, node.list_input(0), node.where))
