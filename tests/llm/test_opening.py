@@ -241,6 +241,19 @@ def test_no_part_is_called_what_a_name_is() -> None:
     assert not {found.name for found in pkgutil.iter_modules(MNN.llm.__path__)} & set(MNN.llm.__all__)
 
 
+def test_what_is_shown_of_memory(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The array that memory is measured with is none of what the model holds, for no number of threads."""
+    from MNN.cli.language import speed
+
+    told, met = tmp_path / "told.json", list[str]()
+    monkeypatch.setattr(speed, "held", lambda: met.append("held") or len(met))
+    monkeypatch.setattr(speed, "memory", lambda: met.append("memory") or 7.0)
+    args = ("--threads", "1,1", "--prompt", 3, "--generate", 2, "--runs", 1, "--no-cache", "--json", told)
+    assert run_command("llm", "bench", folder, *args).code == 0
+    assert met == ["held", "held", "memory"]
+    assert [(row["held"], row["memory"]) for row in json.loads(told.read_text())] == [(1, 7.0), (2, 7.0)]
+
+
 def test_looking_at_what_lacks_something(folder: Path) -> None:
     """Everything that is known is shown where a tokenizer is missing; what cannot be shown is one sentence, and nothing
     before it."""

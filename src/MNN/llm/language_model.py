@@ -225,6 +225,13 @@ class LanguageModel:
         decoder, text, model = self._paged()
         save_text(decoder, text, path, model)
 
+    def check_cache(self, path: str | os.PathLike[str]) -> None:
+        """Raises :class:`MNNError` where :meth:`save_cache` can write no file of this model at a path."""
+        self._paged()
+        folder = Path(path).absolute().parent
+        if not folder.is_dir():
+            raise MNNError(f"cannot write {os.fspath(path)}: there is no folder {folder}")
+
     def load_cache(self, path: str | os.PathLike[str]) -> None:
         """Goes on from what :meth:`save_cache` wrote: what a prompt begins with alike is not computed again. Raises
         :class:`MNNError` for files of other models, of this one with other bits, and for what is no such file."""

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 from MNN.errors import FormatError, MNNError, UnsupportedError
+from MNN.llm.engine.opening import Opened
 from MNN.llm.files import open_weights, read_config
 from MNN.llm.files.gguf.architectures import ARCHITECTURES
 from MNN.llm.files.gguf.blocks import KINDS, UNREAD
 from MNN.llm.files.gguf.reader import parsed_once, read_gguf
+from MNN.llm.files.places import find
 from tests import zoo
 from tests.llm.files.blocks import digest, random_blocks, read
 from tests.llm.files.modules import LAYER, modules
@@ -198,6 +200,13 @@ def test_shards(tmp_path: Path) -> None:
     for i, part in enumerate(tensors):
         words = (metadata() if i == 0 else {}) | {"split.no": i, "split.count": 2}
         (tmp_path / f"m-{i + 1:05}-of-00002.gguf").write_bytes(gguf(words, part))
+    (tmp_path / "other.gguf").write_bytes(gguf(metadata(), {}))
+    first = tmp_path / "m-00001-of-00002.gguf"
+    assert find(first).weights == (first, tmp_path / "m-00002-of-00002.gguf")
+    opened = Opened(first, {}, first)
+    assert opened.files == [*find(first).weights]  # another model beside it is none of its files
+    assert opened.size == sum(file.stat().st_size for file in opened.files)
+    (tmp_path / "other.gguf").unlink()
     weights = open_weights(tmp_path)
     for i, part in enumerate(tensors):
         np.testing.assert_array_equal(

@@ -14,6 +14,7 @@ import pytest
 
 from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.llm.files import open_weights, read_config
+from MNN.llm.files.places import find
 from MNN.llm.files.safetensors import read_safetensors
 from tests import zoo
 from tests.llm.files.writing import safetensors
@@ -69,6 +70,8 @@ def test_several_files(tmp_path: Path) -> None:
     sharded(tmp_path)
     weights = open_weights(tmp_path)
     assert {name: weights[name].size for name in weights} == {"a": 3, "b": 4, "c": 5}
+    (tmp_path / "adapter.safetensors").write_bytes(safetensors({"d": np.arange(6.0)}))
+    assert find(tmp_path).weights == (tmp_path / "one.safetensors", tmp_path / "two.safetensors")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ import pytest
 
 import MNN
 from MNN.errors import FormatError, MNNError, UnsupportedError
+from MNN.formatting import nbytes
 from MNN.llm.engine.opening import open_model
 from MNN.llm.official.convert import convert
 from MNN.llm.official.form import Form
@@ -89,8 +90,14 @@ def test_the_short_way(tmp_path: Path) -> None:
     assert MNN.llm.load(EXPORTED / "qwen3" / "config.json", cache=False).max_length == llm.max_length
     info = run_command("llm", "info", EXPORTED / "qwen3")
     assert (info.code, "family qwen3" in info.out, "264 tokens, with a chat template" in info.out) == (0, True, True)
+    size = sum((EXPORTED / "qwen3" / file).stat().st_size for file in ("llm.mnn", "llm.mnn.weight"))
+    assert info.out.rstrip().endswith(nbytes(size))
     with pytest.raises(MNNError, match="quantised as they are"):
         MNN.llm.load(EXPORTED / "qwen3", bits=4)
+    with pytest.raises(MNNError, match="another form"):
+        llm.check_cache(tmp_path / "cache")
+    early = run_command("chat", EXPORTED / "qwen3", "--prompt", "the", "--cache-file", tmp_path / "cache")
+    assert (early.code, early.out) == (2, "")  # before it answers
 
 
 @pytest.mark.parametrize("notes", [n for n in RECORDED if n["seed"] == 0], ids=lambda n: n["config"]["model_type"])

@@ -112,8 +112,10 @@ def command(
     for path in file or []:
         talk.add_file(path)
     say = _speed if not quiet else _nothing
-    if cache_file is not None and cache_file.exists():
-        llm.load_cache(cache_file)
+    if cache_file is not None:
+        llm.check_cache(cache_file)  # before the talk, not behind it
+        if cache_file.exists():
+            llm.load_cache(cache_file)
     if prompt:
         _answer(talk, prompt, say)
     else:

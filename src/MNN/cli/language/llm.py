@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,7 +51,7 @@ def bench(
     """Time reading a prompt and writing behind it, token by token, as seen from Python; with --draft also how fast an
     answer is written with drafts. A first run, in which plans are made, is not counted."""
     from MNN.cli.language.drafting import measure_drafts  # other commands start without these
-    from MNN.cli.language.speed import measure
+    from MNN.cli.language.speed import measure, memory
 
     if bool(draft) != (text is not None):
         raise MNNError("--draft and --text belong together: what drafts gain depends on the text that is asked for")
@@ -69,6 +69,8 @@ def bench(
                         model, draft, question, count, generate, runs, precision, bits, no_cache, activation_bits, told
                     )
                 )
+    given = memory()
+    rows = [replace(row, memory=given) for row in rows]
     columns = [
         number("threads"), number("opening\ns"), number("first token of\n32 tokens, ms"),
         number(f"reading {prompt}\ntokens/s"),
@@ -213,4 +215,4 @@ def info(model: Source) -> None:
         for kind, sizes in sorted(kinds.items(), key=lambda item: -sum(item[1])):
             add_row(columns, kind, f"{len(sizes):,}", f"{sum(sizes):,}")
         show(screen, columns)
-    print(f"{words_of}; {nbytes(found.file.stat().st_size)}")
+    print(f"{words_of}; {nbytes(found.size)}")

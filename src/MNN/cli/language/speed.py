@@ -27,8 +27,8 @@ _BLOCK = 256 << 20
 @dataclass(frozen=True)
 class Speed:
     """``opening``: seconds until the model can run; ``first``: seconds from a prompt of 32 tokens to the first token;
-    ``reading``, ``writing``: tokens a second; ``weights``: bytes of weights that a token needs; ``memory``: bytes a
-    second that a plain sum over an array reads with one thread; ``held``: bytes of the process at its largest."""
+    ``reading``, ``writing``: tokens a second; ``weights``: bytes of weights that a token needs; ``held``: bytes of the
+    process at its largest so far; ``memory``: bytes a second that a plain sum over an array reads with one thread."""
 
     threads: int
     prompt: int
@@ -38,8 +38,8 @@ class Speed:
     reading: float
     writing: float
     weights: int
-    memory: float
     held: int
+    memory: float = 0.0
 
 
 def measure(
@@ -65,10 +65,8 @@ def measure(
             times.append(found)
     first, reading, writing = (min(column) for column in zip(*times, strict=True))
     weights = weights_read(opened, bits)
-    return Speed(
-        threads, prompt, generate, opening, first, prompt / reading, (generate - 1) / writing, weights,
-        _memory(), held(),
-    )  # fmt: skip
+    speeds = first, prompt / reading, (generate - 1) / writing
+    return Speed(threads, prompt, generate, opening, *speeds, weights, held())
 
 
 def weights_read(opened: Opened | OfficialFolder, bits: int | None) -> int:
@@ -82,9 +80,7 @@ def weights_read(opened: Opened | OfficialFolder, bits: int | None) -> int:
     needed = sum(sizes.values()) - table
     if bits is not None and all(tensor.format in FLOATS for tensor in tensors.values()):
         return round(needed * (bits / 8 + SCALES))
-    suffix = opened.file.suffix if opened.file.suffix != ".json" else ".safetensors"
-    files = [opened.file] if opened.path.is_file() else opened.file.parent.glob(f"*{suffix}")
-    return round(sum(file.stat().st_size for file in files) * needed / max(sum(sizes.values()), 1))
+    return round(opened.size * needed / max(sum(sizes.values()), 1))
 
 
 def _once(decoder: Decoder, tokens: list[int], short: list[int], generate: int) -> tuple[float, float, float]:
@@ -103,7 +99,8 @@ def _once(decoder: Decoder, tokens: list[int], short: list[int], generate: int) 
     return first, reading, clock() - begin
 
 
-def _memory() -> float:
+def memory() -> float:
+    """Bytes a second that are read of an array which no cache holds. It takes memory itself: after all else."""
     data = np.ones(_BLOCK // 8)
     best = float("inf")
     for _ in range(3):
@@ -123,4 +120,4 @@ def held() -> int:
     return most if sys.platform == "darwin" else most * 1024
 
 
-__all__ = ["Speed", "held", "measure"]
+__all__ = ["Speed", "held", "measure", "memory"]

@@ -64,9 +64,14 @@ class Opened:
     @property
     def files(self) -> list[Path]:
         """All that the model is read from."""
-        files = {self.file, self.file.parent / "config.json"}
-        files |= {f for f in self.file.parent.iterdir() if f.suffix == self.file.suffix or ".safetensors" in f.name}
-        return sorted(file for file in files if file.is_file())
+        place = find(self.path)
+        told = [] if place.gguf is not None else [place.folder / "config.json"]
+        return sorted({self.file, *place.weights, *(file for file in told if file.is_file())})
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files that the weights are in."""
+        return sum(file.stat().st_size for file in find(self.path).weights)
 
     def encoder(self, config: Config, bits: int | None = None, pairs: bool = False) -> Session:
         """A model that gives every token a vector, ready to run; ``pairs``: of two texts that are compared."""

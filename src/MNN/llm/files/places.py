@@ -9,6 +9,7 @@ from pathlib import Path
 
 from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.llm.files.gguf.reader import GGUF, read_gguf
+from MNN.llm.files.mapped import read_json
 
 _SHARD = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 SHARDS = 1000
@@ -22,6 +23,18 @@ class Place:
     gguf: Path | None = None
     index: Path | None = None
     safetensors: tuple[Path, ...] = ()
+
+    @property
+    def weights(self) -> tuple[Path, ...]:
+        """The files that the tensors are in, all shards of them; those that are there."""
+        if self.gguf is not None:
+            return tuple(file for file in shards_of(self.gguf) if file.is_file())
+        if self.index is not None:
+            told = read_json(self.index).get("weight_map")
+            names = {name for name in told.values() if isinstance(name, str)} if isinstance(told, dict) else set()
+            files = (self.index.parent / name for name in sorted(names) if Path(name).name == name)
+            return tuple(file for file in files if file.is_file())
+        return self.safetensors
 
 
 def find(path: str | os.PathLike[str]) -> Place:
@@ -66,18 +79,26 @@ def _first_shard(file: Path) -> bool:
     return match is None or int(match["number"]) == 1
 
 
+def shards_of(path: Path) -> list[Path]:
+    """A GGUF file, and the others where its name says that it is the first of several."""
+    match = _SHARD.fullmatch(path.name)
+    if match is None or int(match["number"]) != 1 or not 1 < int(match["count"]) <= SHARDS:
+        return [path]
+    count = int(match["count"])
+    return [path.with_name(f"{match['stem']}-{number:05}-of-{count:05}.gguf") for number in range(1, count + 1)]
+
+
 def read_gguf_shards(path: Path) -> GGUF:
     """A GGUF file, with its other shards if it is the first of several."""
     first = read_gguf(path)
-    match = _SHARD.fullmatch(path.name)
-    shards = first.get("split.count", int, 1)
+    shards, files = first.get("split.count", int, 1), shards_of(path)
     if shards <= 1:
         return first
-    if match is None or int(match["number"]) != 1 or int(match["count"]) != shards or shards > SHARDS:
+    if len(files) != shards:
         raise FormatError(f"{path} is one of {shards} files; name the first, which ends in -00001-of-{shards:05}.gguf")
     tensors = dict(first.tensors)
-    for number in range(2, shards + 1):
-        part = read_gguf(path.with_name(f"{match['stem']}-{number:05}-of-{shards:05}.gguf"))
+    for file in files[1:]:
+        part = read_gguf(file)
         twice = tensors.keys() & part.tensors.keys()
         if twice:
             raise FormatError(f"{part.path} has the tensor {sorted(twice)[0]!r}, which another shard has as well")

@@ -21,6 +21,7 @@ from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 from MNN.runtime.storage.programs import StoredPrograms
 
+EMBEDDINGS = "embeddings_bf16.bin"
 LONGEST = 8192
 """Tokens that a text may have where the folder does not tell."""
 
@@ -51,6 +52,12 @@ class OfficialFolder:
         return _inside(self.path, self.settings.get("llm_weight", f"{self.file.name}.weight"))
 
     @property
+    def size(self) -> int:
+        """Bytes of the files that the weights are in, and the table of embeddings."""
+        table = self.path / str(self.settings.get("embedding_file", EMBEDDINGS))
+        return sum(file.stat().st_size for file in {self.file, self.weights, table} if file.is_file())
+
+    @property
     def config(self) -> Mapping[str, object]:
         """What the model is, by the names of Hugging Face."""
         names = {"hidden_size": "hidden_size", "num_hidden_layers": "layer_nums", "model_type": "model_type"}
@@ -68,7 +75,7 @@ class OfficialFolder:
         if not isinstance(width, int) or width < 1:
             raise FormatError(f"{self.path}: hidden_size is {width!r}; expected is a whole number above 0")
         tied = self.settings.get("tie_embeddings")
-        file = self.path / "embeddings_bf16.bin"
+        file = self.path / EMBEDDINGS
         if tied is None or "embedding_file" in self.settings:
             file = _inside(self.path, self.settings.get("embedding_file", file.name))
         return Embedding(file, self.weights, width, tied)
