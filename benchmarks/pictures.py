@@ -140,22 +140,20 @@ The difference is the largest one from OpenCV's results, in grey levels; hues ar
 AVX512, one thread, 640 by 480, with other programs running).
 
 Of all 204 cases (`--clock processor`, bytes and floats of one and three channels) the geometric mean of the ratios is
-0.85, and 33 are below 0.5, on a machine where seven others measured at the same time and a ratio differs by up to a
-half from run to run (another run, before large windows were reduced by spans and halving was a
-kernel of its own: 0.78, 35 below 0.5). Below in both: `warpPerspective` of nearest pixels (0.17 to 0.46),
-`getRectSubPix` of one channel (0.24 to 0.30), circles of some pixels' width (0.27 to 0.38), `copyTo` under a mask
-(0.32 to 0.36), three channels turned by 90 degrees (0.40 to 0.48), and what takes some 0.02 ms in all: borders and
-thresholds of one channel of bytes (0.31 to 0.43), and points, thin lines and arrows (0.21 to 0.41), most of which is
-the cost of a call. `blur` of 31 by 31 was 0.22 to 0.40 and is 1.01 to 1.28 now; bytes at half their size were 0.14 to
-0.22 of one channel, and are 0.48 and more.
+0.92, and 23 are below 0.5, on a machine where seven others measured at the same time and a ratio differs by up to a
+half from run to run (0.88 and 22 in a run of the version before, when OpenCV took longer, too). Below are points, thin
+lines, arrows and circles (0.21 to 0.46), nearly all of which is the cost of a call, 5 to 10 microseconds where OpenCV's
+is 2; `threshold`, borders and `getRectSubPix` of one channel (0.43 to 0.50), half of which is; nearest pixels of
+floats by `remap`, and of all by `warpPerspective` (0.37 to 0.43), whose places are found in f64 here; and `pyrDown` of
+one channel of bytes (0.39). `copyTo` under a mask was 0.26, BGR turned by a quarter 0.36 and nearest pixels 0.22, and
+are 0.73, 1.40 and 0.42 now.
 
 Drawing, regions, borders, hulls, histograms and copies under a mask are generated kernels (Zen 3, one thread, 640 by
 480, with other programs running; 56 of these cases, bytes and floats of one and three channels): the geometric mean of
 the ratios is 0.88, and 14 are below 0.5. Most are calls that take OpenCV less than 15 microseconds, and ours 6
 to 35, nearly all of it the call: the area, bounds, hull and rectangle of some points (0.15 to 0.41), lines of one
 pixel (0.17 to 0.48), an arrow (0.39) and a filled circle (0.24) in bytes; and circles of some pixels' width (0.40 to
-0.48), `copyTo` under a mask (0.33) and histograms of two channels (0.47). Lines with `LINE_AA` are not among the cases:
-they are drawn as samples, and one across a picture takes up to a thousand times as long.
+0.48) and histograms of two channels (0.47). Lines with `LINE_AA` are not among the cases: they are drawn as samples, and one across a picture takes up to a thousand times as long.
 
 {summary(rows)}
 

@@ -212,9 +212,10 @@ def circle_points(x: int, y: int, radius: int) -> Array:
     size = (radius + _HALF) >> SHIFT
     turns = _turns(90 if size < 3 else 30 if size < 10 else 18 if size < 15 else 5)
     corners = np.rint(turns * radius + (x, y)).astype(np.int64)
-    new = np.ones(len(corners), np.bool_)
-    np.any(corners[1:] != corners[:-1], axis=1, out=new[1:])
-    corners = corners[new]
+    apart = corners[1:] != corners[:-1]
+    new = apart[:, 0] | apart[:, 1]
+    if not new.all():
+        corners = np.concatenate([corners[:1], corners[1:][new]])
     return corners if len(corners) > 1 else np.array([(x, y)] * 2, np.int64)
 
 

@@ -109,13 +109,19 @@ def remap(
     :func:`convertMaps` gives them."""
     x, y = _floating(map1, map2)
     image = as_planes(src)
-    with np.errstate(over="ignore", invalid="ignore"):  # finite sums are of finite numbers; others are looked at below
-        finite = bool(np.isfinite(x.sum() + y.sum()))
-    if x.dtype == np.float32 and finite:
+    if x.dtype == np.float32 and _surely_finite(x) and _surely_finite(y):
         found = kernels.remapped(image, x, y, interpolation, borderMode, fill(borderValue, image))
         if found is not None:
             return _wrap(found)
     return _wrap(sample(image, x.astype(np.float64), y.astype(np.float64), interpolation, borderMode, borderValue))
+
+
+def _surely_finite(numbers: Array) -> bool:
+    """Whether all numbers are finite, by one product, which takes a third of a sum; of some that are huge it says no,
+    too."""
+    flat = numbers.ravel()
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(flat @ flat))
 
 
 def getRectSubPix(image: ArrayLike, patchSize: Sequence[int], center: Sequence[float]) -> Var:  # noqa: N802
