@@ -153,7 +153,8 @@ Drawing, regions, borders, hulls, histograms and copies under a mask are generat
 the ratios is 0.88, and 14 are below 0.5. Most are calls that take OpenCV less than 15 microseconds, and ours 6
 to 35, nearly all of it the call: the area, bounds, hull and rectangle of some points (0.15 to 0.41), lines of one
 pixel (0.17 to 0.48), an arrow (0.39) and a filled circle (0.24) in bytes; and circles of some pixels' width (0.40 to
-0.48) and histograms of two channels (0.47). Lines with `LINE_AA` are not among the cases: they are drawn as samples, and one across a picture takes up to a thousand times as long.
+0.48) and histograms of two channels (0.47). Lines with `LINE_AA` are not among the cases: they are drawn as samples,
+and one across a picture takes up to a thousand times as long.
 
 {summary(rows)}
 

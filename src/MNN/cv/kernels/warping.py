@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,16 +37,17 @@ _MOST = 1 << 31
 
 
 def warped(
-    image: Array, matrix: Array, size: tuple[int, int], interpolation: int, border: int, fill: Array
+    image: Array, matrix: Sequence[float], size: tuple[int, int], interpolation: int, border: int, fill: Array
 ) -> Array | None:
-    """A picture (h, w, channels) where the 3 x 3 ``matrix`` takes the pixels of the result, whose ``size`` is (width,
-    height). ``fill`` is the pixel of a constant border, or one number for all of its channels. None where numpy is to
-    do it."""
-    where = Places.AFFINE if matrix[2].tolist() == [0, 0, 1] else Places.PERSPECTIVE
+    """A picture (h, w, channels) where the 3 x 3 ``matrix``, row by row, takes the pixels of the result, whose ``size``
+    is (width, height). ``fill`` is the pixel of a constant border, or one number for all of its channels. None where
+    numpy is to do it."""
+    affine = matrix[6] == matrix[7] == 0 and matrix[8] == 1
     if not _possible(image, size, interpolation, border):
         return None
-    numbers = matrix.ravel()[: 6 if where is Places.AFFINE else 9].astype(np.float64).view(np.int64).tolist()
-    return _run(image, size, (where, interpolation, border), fill, numbers)
+    numbers = struct.unpack("9q", struct.pack("9d", *matrix))
+    where = Places.AFFINE if affine else Places.PERSPECTIVE
+    return _run(image, size, (where, interpolation, border), fill, numbers[:6] if affine else numbers)
 
 
 def remapped(image: Array, x: Array, y: Array, interpolation: int, border: int, fill: Array) -> Array | None:
@@ -61,9 +64,11 @@ def _possible(image: Array, size: tuple[int, int], interpolation: int, border: i
     return known and image.size < _MOST and min(size) > 0 and worthwhile(max(image.size, size[0] * size[1]))
 
 
-def _run(image: Array, size: tuple[int, int], way: tuple[Places, int, int], fill: Array, places: list[int]) -> Array:
+def _run(
+    image: Array, size: tuple[int, int], way: tuple[Places, int, int], fill: Array, places: Sequence[int]
+) -> Array:
     call = _sample(image.shape, image.dtype, size, way, getNumThreads())
-    image, fill = np.ascontiguousarray(image), np.ascontiguousarray(np.broadcast_to(fill, image.shape[2]))
+    image, fill = np.ascontiguousarray(image), fill if fill.size == image.shape[2] else np.repeat(fill, image.shape[2])
     out = np.empty((size[1], size[0], image.shape[2]), image.dtype)
     call(address(image), address(fill), address(out), *places)
     return out
