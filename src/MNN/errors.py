@@ -44,6 +44,10 @@ class RunError(MNNError):
     """An inference failed while running (for example an index out of range in the data)."""
 
 
+class UndefinedError(MNNError, NotImplementedError):
+    """A method that the user's class must define, and does not."""
+
+
 class CallError(MNNError, TypeError):
     """Arguments that a function with several forms takes in none of them; a ``TypeError`` as those that do not fit the
     signature of one."""

@@ -156,6 +156,53 @@ def test_data_that_do_not_fit(digits):
         train.fit(model, digits, 1, metrics=["f1"], progress=False)
 
 
+class Samples(MNN.data.Dataset):
+    """What a function gives for each place."""
+
+    def __init__(self, given):
+        self.given = given
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return self.given(index)
+
+
+X = np.zeros(64, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (lambda i: (X, np.int32(i)), r"is \(ndarray, int32\), not \(\[inputs\], \[targets\]\): give lists"),
+        (lambda i: [X, X], r"is \(ndarray, ndarray\), not"),
+        (lambda i: [X], r"is not \(\[inputs\], \[targets\]\)"),
+        (lambda i: ([X] * (1 + (i == 2)), [i]), r"sample \d of the dataset has \d inputs? and 1 target, and sample \d"),
+        (lambda i: ([[1, [2, 3]]], [i]), "a sample is not numbers"),
+        (lambda i: ([None], [i]), "a sample is not numbers"),
+    ],
+)
+def test_samples_that_are_none(given, said):
+    with pytest.raises(MNNError, match=said):
+        train.fit(Tiny(), Samples(given), 1, progress=False)
+
+
+def test_methods_that_a_class_lacks():
+    class Net(nn.Module):
+        """Without forward()."""
+
+    class Data(MNN.data.Dataset):
+        """Without a length."""
+
+    for call, said in (
+        (lambda: Net()(X), r"Net does not define forward\(\)"),
+        (lambda: train.fit(Tiny(), Data(), 1, progress=False), r"Data does not define __len__\(\)"),
+    ):
+        with pytest.raises(MNNError, match=said):
+            call()
+
+
 def test_saving_and_loading(tmp_path):
     one, two = Small(), Small()
     nn.save(one, tmp_path / "weights.npz")

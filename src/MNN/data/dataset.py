@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from MNN.errors import MNNError, ShapeError
+from MNN.errors import MNNError, ShapeError, UndefinedError
 
 Example = tuple[Sequence[Any], Sequence[Any]]
 """Inputs and targets of one sample: Vars or arrays."""
@@ -18,10 +18,10 @@ class Dataset:
     sample."""
 
     def __getitem__(self, index: int) -> Example:
-        raise NotImplementedError(f"{type(self).__name__} does not define __getitem__()")
+        raise UndefinedError(f"{type(self).__name__} does not define __getitem__()")
 
     def __len__(self) -> int:
-        raise NotImplementedError(f"{type(self).__name__} does not define __len__()")
+        raise UndefinedError(f"{type(self).__name__} does not define __len__()")
 
     def begin_pass(self, number: int) -> None:
         """Called before every pass over the data with its number, from 0 on: for those that draw numbers."""
@@ -32,7 +32,7 @@ class Rows(Dataset):
 
     def rows(self, numbers: np.ndarray) -> Example:
         """Inputs and targets of these samples, each an array with a row for each of them."""
-        raise NotImplementedError(f"{type(self).__name__} does not define rows()")
+        raise UndefinedError(f"{type(self).__name__} does not define rows()")
 
 
 class ArrayDataset(Rows):

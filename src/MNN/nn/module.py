@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from MNN.errors import MNNError, ShapeError
+from MNN.errors import MNNError, ShapeError, UndefinedError
 from MNN.expr import build
 from MNN.expr.var import Var
 from MNN.nn.settings import shown, truth
@@ -65,7 +65,7 @@ class Module:
 
     def forward(self, x: Any) -> Any:
         """The network's answer; to be defined by subclasses."""
-        raise NotImplementedError(f"{type(self).__name__} does not define forward()")
+        raise UndefinedError(f"{type(self).__name__} does not define forward()")
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """:meth:`forward`, in which errors name the layer. PyMNN's takes one argument; masks may go beside it here."""
