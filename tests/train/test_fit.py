@@ -188,6 +188,12 @@ def test_samples_that_are_none(given, said):
         train.fit(Tiny(), Samples(given), 1, progress=False)
 
 
+@pytest.mark.parametrize("seed", [-5, "a", 1.5, 2**63])
+def test_seeds_of_orders(seed):
+    with pytest.raises(MNNError, match=r"^a seed "):
+        MNN.data.DataLoader(Samples(None), 1, seed=seed)
+
+
 def test_methods_that_a_class_lacks():
     class Net(nn.Module):
         """Without forward()."""

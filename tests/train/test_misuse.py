@@ -72,6 +72,7 @@ def test_modules_that_are_not_found(kind):
         ({"epochs": 1.5}, "epochs, patience and seed are whole numbers that are not negative, found 1.5, 0 and 0"),
         ({"epochs": "3"}, "found '3', 0 and 0"),
         ({"seed": "x"}, "found 1, 0 and 'x'"),
+        ({"seed": 2**70}, "a seed has at most 63 bits, found 1180591620717411303424"),
         ({"batch_size": 2.5}, "batch_size must be a positive whole number .* found 2.5"),
         ({"batch_size": "many"}, "batch_size must be a positive whole number .* found 'many'"),
         ({"schedule": 0.1}, r"schedule is a function, such as MNN.train.schedules.cosine\(0.01, 1000\), found 0.1"),

@@ -16,6 +16,7 @@ from MNN.expr import build
 from MNN.expr.types import data_format
 from MNN.expr.var import Var
 from MNN.formatting import plural
+from MNN.nn import settings
 from MNN.nn.settings import truth
 
 Batch = tuple[list[Var], list[Var]]
@@ -52,7 +53,9 @@ class DataLoader:
                 f"{batch_size!r}, {num_workers!r}"
             )
         self.dataset, self.batch_size, self.shuffle = dataset, int(batch_size), truth("shuffle", shuffle)
-        self.seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else int(seed)
+        self.seed = (
+            int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else settings.seed("a seed", seed)
+        )
         self.epoch = -1
         """How often it has begun anew, from 0 on: with the seed it decides the order."""
         self._processes = int(num_workers) if processes else 0

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from MNN.errors import MNNError
-from MNN.nn.settings import count
+from MNN.nn import settings
 
 _generator = np.random.default_rng()
 _layers = 0
@@ -17,9 +17,7 @@ _layers = 0
 def seed(number: int) -> None:
     """The layers made from now on begin with the same numbers for the same seed, and drop out the same."""
     global _generator, _layers
-    if count("a seed", number) < 0:
-        raise MNNError(f"a seed must not be negative, found {number}")
-    _generator, _layers = np.random.default_rng(number), 0
+    _generator, _layers = np.random.default_rng(settings.seed("a seed", number)), 0
 
 
 def xavier(shape: Sequence[int], fan_in: int) -> np.ndarray:

@@ -94,6 +94,16 @@ def count(name: str, value: object) -> int:
     return int(value)
 
 
+def seed(name: str, value: object) -> int:
+    """What random numbers begin with: a whole number that is not negative, of 63 bits, as files have it."""
+    found = count(name, value)
+    if found < 0:
+        raise MNNError(f"{name} must not be negative, found {shown(value)}")
+    if found >= 1 << 63:
+        raise MNNError(f"{name} has at most 63 bits, found {shown(value)}")
+    return found
+
+
 def extent(name: str, value: object) -> int:
     """The size of an axis: a whole number of at least 1 and of at most 31 bits, as files have it."""
     found = count(name, value)
@@ -115,6 +125,6 @@ def truth(name: str, value: object) -> bool:
 
 
 __all__ = [
-    "Setting", "count", "extent", "flag", "not_negative", "number", "portion", "share", "shown", "truth", "whole",
-    "whole_or_none",
+    "Setting", "count", "extent", "flag", "not_negative", "number", "portion", "seed", "share", "shown", "truth",
+    "whole", "whole_or_none",
 ]  # fmt: skip

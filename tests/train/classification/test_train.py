@@ -124,6 +124,9 @@ BAD = {
     'model = "none.onnx"': "none.onnx",
     "norm = [1, 2, 3]": "one per channel",
     'output = "digits.onnx"': "what is written is a .mnn model",
+    "rate = nan": "rate = nan: a number is expected",
+    "mean = [0, inf, 0]": "a number or one per channel is expected",
+    "seed = 99999999999999999999": "a whole number of at most 63 bits is expected",
     "epochs = ": "is no TOML file",
 }  # fmt: skip
 

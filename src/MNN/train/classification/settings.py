@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
@@ -153,6 +154,8 @@ def _check(s: Settings, path: Path) -> None:
         raise MNNError(f"{path}: channels = {s.channels}: 1 or 3 is expected")
     if s.size is not None and min(s.size) < 1:
         raise MNNError(f"{path}: size = {list(s.size)}: sizes are more than 0")
+    if s.seed >= 1 << 63:
+        raise MNNError(f"{path}: seed = {s.seed}: a whole number of at most 63 bits is expected")
     if s.patience < 0 or s.threads < 0 or s.seed < 0 or s.weight_decay < 0:
         raise MNNError(f"{path}: patience, threads, seed and weight_decay are not negative")
     if s.output.suffix.lower() != ".mnn":
@@ -169,7 +172,8 @@ def _check(s: Settings, path: Path) -> None:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    """A finite one: TOML has ``nan`` and ``inf``."""
+    return _is_whole(value) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _is_whole(value: object) -> bool:
