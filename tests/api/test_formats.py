@@ -13,7 +13,7 @@ import pytest
 
 import MNN
 import MNN.expr as F  # noqa: N812 - as PyMNN's documentation has it
-from MNN.schema import Record, write_net
+from MNN.schema import Record, read_net, write_net
 from tests.api.models import classifier, write
 
 X = np.arange(48, dtype=np.float32).reshape(1, 4, 4, 3)
@@ -106,6 +106,21 @@ def test_expressions_of_a_file(tmp_path: Path) -> None:
     again = MNN.load(tmp_path / "again.mnn").run({"x": X})
     for name, wanted in zip(("r", "p"), expected(), strict=True):
         np.testing.assert_allclose(again[name], wanted, rtol=1e-4)
+
+
+def test_what_is_written_again_runs_in_the_official_engine(tmp_path: Path) -> None:
+    """Conversions of formats that a file has are no operators of ours in the next one, nor in an exported module, which
+    has all of its outputs."""
+    last = F.load_as_dict(file(tmp_path))
+    F.save([last["r"], last["p"]], tmp_path / "last again.mnn")
+    MNN.train.export(MNN.nn.load_module([last["x"]], [last["r"], last["p"]], False), tmp_path / "exported.mnn", X.shape)
+    found = MNN.load(tmp_path / "exported.mnn").run({"input": X})
+    for name, wanted in zip(("output0", "output1"), expected(), strict=True):
+        np.testing.assert_allclose(found[name], wanted, rtol=1e-4)
+    first = F.load_as_dict(write(classifier(), tmp_path, "mnn"))
+    F.save(first["prob"], tmp_path / "first again.mnn")
+    for path in tmp_path.glob("*.mnn"):
+        assert "Extra" not in {o.type for o in read_net(path).oplists}, path
 
 
 def test_which_tensors_a_file_has(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from MNN.expr.types import NCHW
 from MNN.expr.var import Var
 from MNN.frontends.mnn.write import write_mnn
 from MNN.ir.graph import Graph
+from MNN.nn.extracted import Extracted
 from MNN.nn.module import Module, in_mode
 from MNN.nn.settings import shown
 from MNN.passes.manager import optimize
@@ -42,7 +43,8 @@ def inference_graph(model: Module, inputs: Sequence[Sequence[int] | Var], names:
     if (other := next((v for v in taken if v.op_type != "Input"), None)) is not None:
         raise MNNError(f"an input is given by its shape or as a placeholder, found a Var of {other.op_type}")
     with in_mode(model, False):
-        found = model.forward(taken[0] if len(taken) == 1 else taken)
+        whole = len(taken) > 1 or isinstance(model, Extracted)  # which gives a single Var its first answer alone
+        found = model.forward(taken if whole else taken[0])
     given = list(found) if isinstance(found, (list, tuple)) else [found]
     if not all(isinstance(v, Var) for v in given):
         raise MNNError("the model's forward() gives no Vars")

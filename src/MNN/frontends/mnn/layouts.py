@@ -6,6 +6,7 @@ from MNN.frontends.mnn.official.registry import official, packs_first
 from MNN.frontends.mnn.scope import GraphScope
 from MNN.frontends.mnn.sorting import indexes
 from MNN.ir.graph import Node, Value
+from MNN.ops.arranging.layout import order_of
 from MNN.schema.record import Record
 
 
@@ -13,13 +14,7 @@ def conversion(x: Value, made: Value, name: str, source: str, dest: str) -> Node
     """The node that turns ``x`` from one format's order of dimensions to another's; a Permute if the rank is known."""
     if x.shape is None:
         return written_conversion(x, made, name, source, dest)
-    rank = len(x.shape)
-    if rank <= 2:
-        order = list(range(rank))
-    elif dest == "NHWC":
-        order = [0, *range(2, rank), 1]
-    else:
-        order = [0, rank - 1, *range(1, rank - 1)]
+    order = order_of(source, dest, len(x.shape))
     made.shape = tuple(x.shape[axis] for axis in order)
     return Node("Permute", name, [x], [made], {"dims": order})
 

@@ -14,6 +14,13 @@ from MNN.ops.core.operands import operand
 _FORMATS = ("NCHW", "NHWC", "NC4HW4")
 
 
+def order_of(source: str, dest: str, rank: int) -> list[int]:
+    """Where the dimensions of format ``dest`` lie in those of ``source``."""
+    if (source == "NHWC") == (dest == "NHWC") or rank <= 2:
+        return list(range(rank))
+    return [0, *range(2, rank), 1] if dest == "NHWC" else [0, rank - 1, *range(1, rank - 1)]
+
+
 @register("ConvertTensor")
 class ConvertTensor(Operator):
     """From format ``source`` to ``dest``: NHWC has the channels last, NCHW and NC4HW4 have them second, at any rank.
@@ -29,8 +36,5 @@ class ConvertTensor(Operator):
         unknown = [f for f in (source, dest) if f not in _FORMATS]
         if unknown:
             raise ShapeError(f"{b.where}: format {unknown[0]} is none of {', '.join(_FORMATS)}")
-        if (source == "NHWC") == (dest == "NHWC") or x.rank <= 2:
-            return [x]
-        last = x.rank - 1
-        order = (0, *range(2, x.rank), 1) if dest == "NHWC" else (0, last, *range(1, last))
-        return [b.permute(x, order)]
+        order = order_of(source, dest, x.rank)
+        return [x if order == list(range(x.rank)) else b.permute(x, order)]

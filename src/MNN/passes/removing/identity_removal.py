@@ -71,6 +71,12 @@ def _permute(node: Node, symbols: Symbols) -> Value | None:
     return _first(node) if isinstance(dims, list) and [int(d) for d in dims] == list(range(len(dims))) else None
 
 
+def _convert(node: Node, symbols: Symbols) -> Value | None:
+    """Between formats whose channels stand at the same place."""
+    source, dest = (node.attrs.get(key, "NCHW") == "NHWC" for key in ("source", "dest"))
+    return _first(node) if source == dest else None
+
+
 def _slice(node: Node, symbols: Symbols) -> Value | None:
     """From the beginning to the end in steps of one, along every axis named."""
     x = dims_of(node.inputs[0])
@@ -173,6 +179,7 @@ _RULES: dict[str, Callable[[Node, Symbols], Value | None]] = {
     "Squeeze": _same_sizes,
     "Unsqueeze": _squeeze,
     "Permute": _permute,
+    "ConvertTensor": _convert,
     "StridedSlice": _slice,
     "Padding": _padding,
     "BroadcastTo": _broadcast,

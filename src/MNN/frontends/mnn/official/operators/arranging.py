@@ -18,7 +18,9 @@ OPERATORS: dict[str, Official] = {
     "BroadcastTo": Official(table="Axis", table_optional=True),
     "Compress": Official(advice="select with Gather or GatherND and indices that are computed outside"),
     "Concat": Official(table="Axis", layout=Layout.TOGETHER),
-    "ConvertTensor": Official(table="TensorConvertInfo", write=limits.nothing),
+    "ConvertTensor": Official(
+        table="TensorConvertInfo", write=limits.nothing, rule=exported.convert_tensor, tidies=True
+    ),
     "Crop": Official(table="Crop", layout=Layout.PACKED_FIRST),
     "DepthToSpace": Official(table="DepthSpaceParam"),
     "ExpandDims": Official(table="ExpandDims"),

@@ -8,6 +8,7 @@ from MNN.frontends.mnn.official.compose import Steps
 from MNN.frontends.mnn.official.rules.arithmetic import operand
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
+from MNN.ops.arranging.layout import order_of
 
 _INT_TYPES = (DType.I32, DType.I64)
 
@@ -30,6 +31,16 @@ def trilu(node: Node) -> list[Node] | None:
     kept = s.op("BinaryOp", [first, second], DType.BOOL, opType="GREATER_EQUAL")
     whole = s.op("BroadcastTo", [kept, s.shape(x)], DType.BOOL) if _rank(x) > 2 else kept
     return s.finish([s.op("Select", [whole, x, s.op("ZerosLike", [x], x.dtype)], x.dtype)])
+
+
+def convert_tensor(node: Node) -> list[Node] | None:
+    """Nothing where channels stay at their place, else a Permute where the rank is known: formats of tensors are put in
+    when all operators are there."""
+    x, source, dest = operand(node, 0), *(str(node.attrs.get(key, "NCHW")) for key in ("source", "dest"))
+    rank = _rank(x)
+    if order_of(source, dest, rank or 4) == list(range(rank or 4)):
+        return [Node("Identity", node.name, [x], node.outputs, {})]
+    return [Node("Permute", node.name, [x], node.outputs, {"dims": order_of(source, dest, rank)})] if rank else None
 
 
 def pad_axes(node: Node) -> list[Node] | None:
