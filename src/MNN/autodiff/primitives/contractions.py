@@ -48,7 +48,7 @@ def _matmul(b: Builder, prim: p.MatMul, g: Cotangents, wanted: Wanted) -> Sequen
         left = sum_to(b, b.matmul(given, transposed(b, y)), x.shape)
     if wanted[1] and prod(y.shape[:-2]) == 1 and prod(given.shape[:-2]) == prod(x.shape[:-2]):
         # one matrix for the whole batch: its rows are rows of one large product
-        rows, wide = b.reshape(x, (-1, x.shape[-1])), b.reshape(given, (-1, given.shape[-1]))
+        rows, wide = (b.reshape(t, (prod(t.shape[:-1]), t.shape[-1])) for t in (x, given))
         if _is_turned(y):  # as rows of what it is a view of, which its gradient is added to
             right = b.reshape(transposed(b, row_product(b, wide, rows)), y.shape)
         else:
