@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import json
 import random
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from MNN.llm.text import load_tokenizer
 from MNN.llm.text.pretokenizers import KINDS
 from MNN.llm.text.tiktoken import Ranks, read_ranks
 
@@ -47,3 +49,17 @@ def test_ranks(tmp_path: Path, seed: int) -> None:
             words.append(text[begin:end].encode())
         assert b"".join(words) == data
         assert core.encode(text).ids == [i for word in words for i in joined(word, ranks)]
+
+
+def test_a_folder_of_kimi(tmp_path: Path) -> None:
+    """Its file has a name of its own, and its configuration names what follows the ranks."""
+    tokens = [bytes([b]) for b in range(256)] + ["你好".encode(), b"ab"]
+    lines = (base64.b64encode(token) + b" %d\n" % i for i, token in enumerate(tokens))
+    (tmp_path / "tiktoken.model").write_bytes(b"".join(lines))
+    named = {"258": {"content": "[BOS]", "special": True}, "261": {"content": "<|im_end|>", "special": True}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": named}))
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.vocab_size == 262
+    given = "[BOS]xab1你好 ab<|im_end|>"
+    assert tokenizer.encode(given) == [258, *map(ord, "x"), 257, ord("1"), 256, ord(" "), 257, 261]
+    assert tokenizer.decode(tokenizer.encode(given)) == given

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tokenizers import AddedToken
 
 from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.llm.text import Tokenizer, builders, load_tokenizer
@@ -238,3 +239,25 @@ def test_merges_that_make_no_token() -> None:
     """The library's Rust code panics by them, which is no ordinary exception."""
     with pytest.raises(FormatError, match="merges and tokens do not fit"):
         builders.byte_level({"!": 0, '"': 1}, [("!", '"')], next(iter(KINDS.values())))
+
+
+@pytest.mark.parametrize("name", ["bpe", "unigram"])
+def test_flags_of_added_tokens(name: str, tmp_path: Path) -> None:
+    """Beside a SentencePiece file: what a ``tokenizer.json`` of the same tokens and flags reads."""
+    rng, size = random.Random(3), loaded(next(c for c in cases() if c.name == name)).vocab_size
+    flags = ("special", "lstrip", "rstrip", "single_word")
+    entries = {
+        str(size + i): {"content": f"<|{i}|>" if i % 2 else f"word{i}", **{f: rng.random() < 0.5 for f in flags}}
+        for i in range(12)
+    }
+    (tmp_path / "tokenizer.model").write_bytes((HERE / "models" / f"{name}.model").read_bytes())
+    plain = load_tokenizer(tmp_path).core
+    plain.add_tokens([AddedToken(e["content"], normalized=False, **{f: e[f] for f in flags}) for e in entries.values()])
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": entries}))
+    found, differ = load_tokenizer(tmp_path), 0
+    for _ in range(200):
+        words = [rng.choice([*(e["content"] for e in entries.values()), "a", " ", "  ", "\n", "sea"]) for _ in range(9)]
+        given = "".join(words)
+        assert found.encode(given) == plain.encode(given).ids, given
+        differ += given != found.decode(found.encode(given)).lstrip(" ")
+    assert differ > 20  # spaces that belong to a token are gone

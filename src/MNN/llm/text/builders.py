@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from MNN.llm.text.library import refused, tokenizers
 from MNN.llm.text.pretokenizers import Kind
 from MNN.llm.text.tokenizer import SPACE
 
-Added = tuple[str, bool]
-"""A token that is looked for in texts before anything else, and whether it is a special one."""
+
+class Added(NamedTuple):
+    """A token that is looked for in texts before anything else. ``special``: whether it is a special one. ``left`` and
+    ``right``: whether spaces on that side belong to it. ``word``: whether it is none within a word."""
+
+    text: str
+    special: bool
+    left: bool = False
+    right: bool = False
+    word: bool = False
 
 
 def byte_level(vocabulary: dict[str, int], merges: Sequence[tuple[str, str]], kind: Kind) -> Any:
@@ -126,10 +134,14 @@ def spaces(core: Any, prefix: bool, collapse: bool = False, charsmap: bytes = b"
     core.decoder = tk.decoders.Sequence(back)
 
 
-def add_tokens(core: Any, tokens: Iterable[Added]) -> None:
+def add_tokens(core: Any, tokens: Iterable[Added | tuple[str, bool]]) -> None:
     """Enters tokens that are looked for in texts as they are."""
     make = tokenizers().AddedToken
-    found = [make(text, normalized=False, special=special) for text, special in tokens if text]
+    found = [
+        make(one.text, normalized=False, special=one.special, lstrip=one.left, rstrip=one.right, single_word=one.word)
+        for one in (Added(*token) for token in tokens)
+        if one.text
+    ]
     core.add_tokens(found)
 
 

@@ -10,7 +10,7 @@ from MNN.llm.files.mapped import JSON_LIMIT, read_json
 from MNN.llm.text import builders
 from MNN.llm.text.sentencepiece import read_pieces
 from MNN.llm.text.special import SpecialTokens, stop_ids
-from MNN.llm.text.tiktoken import looks_like_ranks, read_ranks, read_tekken
+from MNN.llm.text.tiktoken import KIMI, looks_like_ranks, read_ranks, read_tekken
 from MNN.llm.text.tokenizer import Tokenizer, core_from_json
 
 ADDED = 100_000
@@ -54,7 +54,7 @@ def _core(folder: Path, config: dict[str, Any]) -> Any:
         core = ranks.core()
         builders.surround(core, [("<s>", ranks.before.index("<s>"))] if "<s>" in ranks.before else [], [])
         return core
-    files = [*sorted(folder.glob("*.tiktoken")), folder / "tokenizer.model"]
+    files = [*sorted(folder.glob("*.tiktoken")), folder / KIMI, folder / "tokenizer.model"]
     for file in files:
         if file.is_file():
             return _of_ranks(file, config) if looks_like_ranks(file) else _of_pieces(file, config)
@@ -76,7 +76,7 @@ def _of_pieces(file: Path, config: dict[str, Any]) -> Any:
     model = read_pieces(file)
     entries = _decoder_entries(config, str(file))
     prefix = config.get("add_prefix_space")
-    renamed = {i: text for i, (text, _) in entries.items() if i < len(model.pieces)}
+    renamed = {i: entry.text for i, entry in entries.items() if i < len(model.pieces)}
     core = model.core(renamed, prefix if isinstance(prefix, bool) else None)
     builders.add_tokens(core, [(renamed.get(i, p.text), True) for i, p in enumerate(model.pieces) if p.kind in (2, 3)])
     _add(core, entries, str(file))
@@ -90,7 +90,7 @@ def _of_pieces(file: Path, config: dict[str, Any]) -> Any:
 
 
 def _decoder_entries(config: dict[str, Any], where: str) -> dict[int, builders.Added]:
-    """``added_tokens_decoder``: texts of tokens by their ids, and whether they are special ones."""
+    """``added_tokens_decoder``: tokens by their ids."""
     found: dict[int, builders.Added] = {}
     entries = config.get("added_tokens_decoder") or {}
     if not isinstance(entries, dict):
@@ -98,7 +98,8 @@ def _decoder_entries(config: dict[str, Any], where: str) -> dict[int, builders.A
     for key, entry in entries.items():
         if not str(key).isdigit() or not isinstance(entry, dict) or not isinstance(entry.get("content"), str):
             raise FormatError(f"the added_tokens_decoder beside {where} has the entry {key!r}, which is no token")
-        found[int(key)] = entry["content"], bool(entry.get("special"))
+        flags = (bool(entry.get(name)) for name in ("special", "lstrip", "rstrip", "single_word"))
+        found[int(key)] = builders.Added(entry["content"], *flags)
     return found
 
 
@@ -108,12 +109,12 @@ def _add(core: Any, entries: dict[int, builders.Added], where: str) -> None:
     last = max(entries, default=-1)
     if last >= size + ADDED:
         raise FormatError(f"the token {last} beside {where} is far beyond its {size} tokens")
-    tokens = [entries.get(i, (f"<|unused_{i}|>", True)) for i in range(size, last + 1)]
+    tokens = [entries.get(i, builders.Added(f"<|unused_{i}|>", True)) for i in range(size, last + 1)]
     builders.add_tokens(core, [*(entry for i, entry in sorted(entries.items()) if i < size), *tokens])
-    for i, (text, _) in entries.items():
-        if core.token_to_id(text) != i:
+    for i, entry in entries.items():
+        if core.token_to_id(entry.text) != i:
             raise FormatError(
-                f"the token {text!r} beside {where} is {i} there, but {core.token_to_id(text)} in the file"
+                f"the token {entry.text!r} beside {where} is {i} there, but {core.token_to_id(entry.text)} in the file"
             )
 
 

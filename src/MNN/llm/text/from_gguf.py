@@ -56,7 +56,7 @@ class _Vocabulary:
         return found
 
     @property
-    def added(self) -> list[builders.Added]:
+    def added(self) -> list[tuple[str, bool]]:
         chosen = np.flatnonzero(np.isin(self.types, (CONTROL, USER_DEFINED, UNKNOWN)))
         return [(self.tokens[i], bool(self.types[i] != USER_DEFINED)) for i in chosen]
 

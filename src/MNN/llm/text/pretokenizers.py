@@ -45,6 +45,12 @@ _DEEPSEEK_V3 = (
 _BAILING = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
 _SEED = rf"{CONTRACTIONS}|{_WORDS}|\p{{N}}{{1}}| ?[^\s\p{{L}}\p{{N}}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+"
 
+_NO_HAN_UPPER, _NO_HAN_LOWER = (rf"(?:(?!\p{{Han}}){letters})" for letters in (_UPPER, _LOWER))
+_KIMI = (
+    rf"\p{{Han}}+|[^\r\n\p{{L}}\p{{N}}]?{_NO_HAN_UPPER}*{_NO_HAN_LOWER}+{CONTRACTIONS}?"
+    rf"|[^\r\n\p{{L}}\p{{N}}]?{_NO_HAN_UPPER}+{_NO_HAN_LOWER}*{CONTRACTIONS}?|\p{{N}}{{1,3}}|{_REST}"
+)
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -99,6 +105,7 @@ KINDS: dict[str, Kind] = {
     "deepseek-coder": Kind(("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _HAN, _DIGITS)),
     **dict.fromkeys("deepseek-v3 hunyuan-dense joyai-llm".split(), Kind((r"\p{N}{1,3}", _CJK, _DEEPSEEK_V3))),
     **dict.fromkeys("bailingmoe bailingmoe2 llada-moe".split(), Kind((_BAILING,))),
+    "kimi-k2": Kind((_KIMI,)),
     "seed-coder": Kind((_SEED,)),
 }
 """By the name that files have for them."""

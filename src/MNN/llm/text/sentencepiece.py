@@ -68,7 +68,7 @@ class PieceModel:
         return core
 
     @property
-    def controls(self) -> list[builders.Added]:
+    def controls(self) -> list[tuple[str, bool]]:
         """The pieces that are no text."""
         return [(piece.text, True) for piece in self.pieces if piece.kind in (CONTROL, UNKNOWN)]
 

@@ -36,6 +36,9 @@ LLAMA3 = [
 ]
 """The special tokens that follow the ranks of these families, which their files do not name."""
 
+KIMI = "tiktoken.model"
+"""The name of this file in folders of Kimi and Moonlight, whose special tokens the folder's configuration names."""
+
 
 @dataclass(frozen=True)
 class Ranks:
@@ -81,6 +84,8 @@ def read_ranks(path: Path) -> Ranks:
         return Ranks(tuple(tokens), KINDS["qwen2"], after=tuple(QWEN))
     if len(tokens) == 128000:  # Llama 3, whose file is called tokenizer.model
         return Ranks(tuple(tokens), KINDS["llama3"], after=tuple(LLAMA3))
+    if path.name == KIMI:
+        return Ranks(tuple(tokens), KINDS["kimi-k2"])
     return Ranks(tuple(tokens), KINDS["glm4"])
 
 
