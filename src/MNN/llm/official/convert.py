@@ -18,6 +18,7 @@ from MNN.llm.files import Weights, open_weights, read_config
 from MNN.llm.files.adapters import merged
 from MNN.llm.models.families import build_with, usual
 from MNN.llm.models.weights import Weights as ModelWeights
+from MNN.llm.official.folder import is_official
 from MNN.llm.official.form import CHUNK, Form, FormedWeights, Told, calibrated_weights
 from MNN.llm.official.layers import OfficialLayers, has_windows
 from MNN.llm.text import Tokenizer, load_tokenizer
@@ -51,6 +52,8 @@ def convert(
     folder, say = Path(target), told or _nothing
     if folder.exists():
         raise MNNError(f"{folder} is there already; name a new folder, or remove it first")
+    if is_official(Path(source)):
+        raise MNNError(f"{source} is a folder of the official engine already; convert what it was made of")
     config, tensors, tokenizer = read_config(source), open_weights(source), load_tokenizer(source)
     if lora is not None:
         tensors = merged(tensors, lora)
