@@ -24,8 +24,8 @@ LiteRT {version} on random models (`python -m tests.frontends.tflite.trial --cas
 - **Quantised models** keep their integers: convolutions and products of 8 bits are computed in integers, results
   are at most one step from LiteRT's, and what only moves is exact. `EXP`, `LOG`, `RSQRT`, `TANH`, `LOGISTIC` and
   `SOFTMAX` of 16 bits interpolate in tables as LiteRT's reference kernels do: all 65,536 integers give the same bits,
-  at random scales of all sizes. So do `ABS`, `LEAKY_RELU`, `PRELU`, `RELU` and its like, and `QUANTIZE` between
-  integers, of 8 and 16 bits, which round twice as those kernels do. Convolutions, products and means of 8 bits have
+  at random scales of all sizes. So do `ABS`, `LEAKY_RELU`, `PRELU`, `RELU` and its like of 8 and 16 bits, and
+  `QUANTIZE` between bytes, which round twice as those kernels do. Convolutions, products and means of 8 bits have
   the bits of XNNPACK, which LiteRT takes for them; those of its reference kernels lie a step away for one number
   in some hundreds. Activations of 16 bits are multiplied as integers where their sums fit in 32 bits and
   the processor sums two products at once, else in floats between their integers. Beside float inputs, convolutions by

@@ -49,9 +49,10 @@ class Hdf5:
             raise
         except Exception as error:
             where = f" at '{path[:200]}'" if path else ""
+            told = f" ({type(error).__name__}: {str(error)[:200]})" if str(error) else ""
             raise FormatError(
-                f"{self.name} is no HDF5 file, or a part of it is missing or damaged{where}: download or save it again "
-                f"({type(error).__name__}: {str(error)[:200]})"
+                f"{self.name} is no HDF5 file, or a part of it is missing or damaged{where}: "
+                f"download or save it again{told}"
             ) from error
 
     def _find(self, path: str) -> Any:

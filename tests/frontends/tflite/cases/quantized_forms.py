@@ -151,7 +151,8 @@ def requantize(d: Draw, name: str) -> Case:
         out = "INT16"
     y = {"scale": 1e-5, "zero": 0} if out == "INT32" else _q(d, out)
     given = _input(d, shape, kind, x)
-    return d.case(d.g.made("QUANTIZE", [given], shape, out, "QuantizeOptions", quantization=y, version=3), **_SAME)
+    return d.case(d.g.made("QUANTIZE", [given], shape, out, "QuantizeOptions", quantization=y, version=3),
+                  reference=True, steps=int(kind == "INT16"))  # fmt: skip
 
 
 # -- products ---------------------------------------------------------------------------------------------------------

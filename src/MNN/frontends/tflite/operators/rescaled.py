@@ -21,8 +21,6 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
 _RANGES = {"INT8": (-128, 127), "UINT8": (0, 255), "INT16": (-32768, 32767)}
-_RESULTS = {**_RANGES, "INT32": (-(1 << 31), (1 << 31) - 1)}
-"""The product of 16 bits and a factor always fits in the last."""
 _BOUNDS = {"RELU": (0.0, math.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}
 _MOST_LEFT = 14
 """Factors of 2^14 and more: whatever is not 0 is beyond what 16 bits hold, and 32 do not hold the product."""
@@ -57,20 +55,20 @@ def scaled(ctx: Context, node: TfliteNode) -> Scaled | None:
     bits no zero point."""
     given, made = node.tensors_in[0], node.tensors_out[0]
     q, result = node.quantization(0), node.result_quantization()
-    if given is None or q is None or result is None or given.type not in _RANGES or made.type not in _RESULTS:
+    if given is None or q is None or result is None or given.type not in _RANGES or made.type not in _RANGES:
         return None
     if not all(_single(p) for p in (q, result)):
         return None
     zeros = [int(p.zero.reshape(-1)[0]) for p in (q, result)]
     for tensor, zero in zip((given, made), zeros, strict=True):
-        low, high = _RESULTS[tensor.type]
+        low, high = _RANGES[tensor.type]
         if not low <= zero <= high or (high > 255 and zero):
             return None
     x = ctx.cast(node.input(0), DType.I32)
     if zeros[0]:
         x = ctx.binary("SUB", x, ctx.const(np.int32(zeros[0])))
     scales = [np.float32(p.scale.reshape(-1)[0]) for p in (q, result)]
-    return Scaled(x, scales[0], scales[1], zeros[1], *_RESULTS[made.type])
+    return Scaled(x, scales[0], scales[1], zeros[1], *_RANGES[made.type])
 
 
 def _single(q: Quantization) -> bool:
@@ -104,8 +102,7 @@ def multiplied(ctx: Context, x: Value, factor: float, wide: bool = False) -> Val
 def stored(ctx: Context, node: TfliteNode, to: Scaled, x: Value, least: int, most: int) -> Value:
     """int32 without a zero point as integers of the result's type, within bounds."""
     made = _plus(ctx, x, to.zero) if to.zero else x
-    if (least, most) != _RESULTS["INT32"]:
-        made = ctx.op("ReLU6", made, minValue=float(least), maxValue=float(most))
+    made = ctx.op("ReLU6", made, minValue=float(least), maxValue=float(most))
     return ctx.cast(made, node.tensors_out[0].dtype or DType.I32)
 
 
@@ -190,8 +187,12 @@ def _float_prelu(ctx: Context, node: TfliteNode) -> Value:
 
 @tflite_op("QUANTIZE", "DEQUANTIZE")
 def requantized(ctx: Context, node: TfliteNode) -> Value:
-    """Between floats and integers, or from integers of one scale to those of another; weights of 16 bits to 32."""
-    to = scaled(ctx, node)
+    """Between floats and integers, or from integers of one scale to those of another; weights of 16 bits to 32.
+
+    Those of 16 bits are the product rounded once, at most a step away: concatenations of them, which the whole chain
+    of integers becomes a part of, took longer than the network's convolutions save."""
+    given = node.tensors_in[0]
+    to = scaled(ctx, node) if given is not None and given.type != "INT16" else None
     found = None if to is None else rescaled(ctx, node, to, to.x, float(to.scale) / float(to.result))
     if found is not None:
         return found
