@@ -143,9 +143,10 @@ Of all 204 cases (`--clock processor`, bytes and floats of one and three channel
 0.92, and 23 are below 0.5, on a machine where seven others measured at the same time and a ratio differs by up to a
 half from run to run (0.88 and 22 in a run of the version before, when OpenCV took longer, too). Below are points, thin
 lines, arrows and circles (0.21 to 0.46), nearly all of which is the cost of a call, 5 to 10 microseconds where OpenCV's
-is 2; `threshold`, borders and `getRectSubPix` of one channel (0.43 to 0.50), half of which is; nearest pixels of
-floats by `remap`, and of all by `warpPerspective` (0.37 to 0.43), whose places are found in f64 here; and `pyrDown` of
-one channel of bytes (0.39). `copyTo` under a mask was 0.26, BGR turned by a quarter 0.36 and nearest pixels 0.22, and
+is 2; `threshold`, borders and `getRectSubPix` of one channel (0.43 to 0.50), half of which is; nearest pixels by
+`warpPerspective` (0.41 to 0.43), whose places are found in f64 here; and `pyrDown` of one channel of bytes (0.39).
+Nearest pixels by `remap` were 0.37 to 0.58 in this run and are 0.61 to 0.99 since its maps are read as they lie.
+`copyTo` under a mask was 0.26, BGR turned by a quarter 0.36 and nearest pixels 0.22, and
 are 0.73, 1.40 and 0.42 now.
 
 Drawing, regions, borders, hulls, histograms and copies under a mask are generated kernels (Zen 3, one thread, 640 by

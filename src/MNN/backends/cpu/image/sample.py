@@ -27,7 +27,7 @@ what is waited for together takes no longer."""
 _GROUP = 4 * 4 * LANES
 _STRIP = 8 * LANES
 """Columns whose nearest pixels are taken, row by row, before those of the next ones: a whole row of a result that is
-turned lies on more pages of its source than a processor knows the places of at once."""
+turned lies on more pages of its source than a processor knows the places of at once. Maps are read as they lie."""
 _BUFFERS = _FOUND + _GROUPS * _GROUP
 
 
@@ -102,7 +102,7 @@ class _Code:
         k, b, slot = self.k, self.b, self.k.slot
         self.line = b.gep(k.scratch, I8, _BUFFERS)
         if self.nearest:  # too little is done with a place for more of them to be worth keeping
-            with each_row(k, _STRIP) as (row, first, end):
+            with each_row(k, 0 if self.spec.where is Places.MAPS else _STRIP) as (row, first, end):
                 self._row(row)
                 with b.loop(first, end, LANES) as each:
                     self._several(each.index, *self._places(each.index, row))
