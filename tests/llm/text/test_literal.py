@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import AddedToken
+from tokenizers import AddedToken, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Core
 
 from MNN.errors import MNNError
 from MNN.llm.text import Tokenizer, load_tokenizer
+from MNN.llm.text.special import SpecialTokens
 from tests import zoo
 from tests.llm.text.chats import CONVERSATIONS, SETTINGS, TEMPLATES
 from tests.llm.text.check import HERE
@@ -153,3 +154,39 @@ def test_switching() -> None:
         tokenizer.read_literally(literal)
         ends.append(tokenizer.prompt(ask).tokens.count(tokenizer.id_of("<|im_end|>")))
     assert ends == [2, 1, 2]
+
+
+NORMALIZERS = [
+    normalizers.Lowercase(), normalizers.NFKC(), normalizers.NFD(), normalizers.StripAccents(),
+    normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581"), normalizers.Strip(),
+    normalizers.BertNormalizer(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_tokenizers(seed: int) -> None:
+    """Normalizers in any order, and added tokens that overlap, are found before and after these, and take spaces."""
+    rng = random.Random(seed)
+    letters = "aAb éÉ<|>_ \u3000\ufb01\u2460"
+    for _ in range(12):
+        tokens = dict.fromkeys([*"\u2581aAbBeE<|>_ éÉfi1", "<unk>"])
+        tokens |= dict.fromkeys("".join(rng.choices("abAé<|\u2581", k=rng.randint(2, 3))) for _ in range(10))
+        ids = {token: i for i, token in enumerate(tokens)}
+        merges = [(t[:k], t[k:]) for t in ids if t != "<unk>" for k in range(1, len(t)) if {t[:k], t[k:]} <= ids.keys()]
+        unigram = models.Unigram([(token, -rng.random()) for token in ids], unk_id=ids["<unk>"])
+        core = Core(rng.choice([models.BPE(ids, merges, unk_token="<unk>"), unigram]))
+        core.normalizer = normalizers.Sequence(rng.sample(NORMALIZERS, rng.randint(0, 3)))
+        core.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=rng.choice(["first", "always", "never"]))
+        added = ["".join(rng.choices("aA<|>_é ", k=rng.randint(1, 4))) for _ in range(rng.randint(1, 8))]
+        special = {f"<{token}%>" for token in added if rng.random() < 0.5}
+        for token in [*sorted(special), *(t for t in added if t.strip() and t not in ids)]:
+            spaces = {side: rng.random() < 0.3 for side in ("lstrip", "rstrip")}
+            plain = token in special or rng.random() < 0.6
+            core.add_tokens([AddedToken(token, special=token in special, normalized=not plain, **spaces)])
+        tokenizer = Tokenizer(core, SpecialTokens())
+        tokenizer.read_literally()
+        assert tokenizer._literal is not None
+        for _ in range(30):
+            given = "".join(rng.choice([*added, *special, *letters]) for _ in range(rng.randint(0, 12)))
+            found = core.encode(given, add_special_tokens=False).ids
+            assert tokenizer._literal.encode(given) == (given, found), given

@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Collection, Iterable, Mapping
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +23,8 @@ from MNN.llm.text.library import refused, tokenizers
 _DRAWN = 20
 """Digits of a mark and of the beginning of names."""
 _NUMBERED = 7
+_NO_CHARACTERS = {ord("0") + i: 0xFDD0 + i for i in range(10)}
+"""Of names: code points that are no characters, nor of words, of which some tokens ask that none is beside them."""
 _WHOLE = ("role", "type")
 """What of a message is no text: templates compare it, and some write it into control tokens."""
 _TRUSTED = ("assistant", "system", "developer")
@@ -40,8 +43,12 @@ class LiteralTexts:
         named = {text: special for text, special in named.items() if special or any(c.isalnum() for c in text)}
         self._core = core
         self._drawn = [str(10 ** (_DRAWN - 1) + secrets.randbelow(9 * 10 ** (_DRAWN - 1))) for _ in range(2)]
-        self._names = {text: f"{self._drawn[1]}{i:0{_NUMBERED}}" for i, text in enumerate(named)}
-        self._written = _any_of(token.content for _, token in added)
+        self._names = {
+            text: f"{self._drawn[1]}{i:0{_NUMBERED}}".translate(_NO_CHARACTERS) for i, text in enumerate(named)
+        }
+        tokens = [token for _, token in added if token.content]
+        self._words = {token.content for token in tokens if token.single_word}
+        self._written = [_any_of([t for t in tokens if t.normalized is late]) for late in (False, True)]
         self._special = _Marks(self._drawn[0], [text for text, special in named.items() if special])
         self._all = _Marks(self._drawn[0], list(named))
         self._twin = self._made_twin()
@@ -61,16 +68,29 @@ class LiteralTexts:
     def encode(self, text: str) -> tuple[str, list[int]]:
         """The text that a template made of marked values, without marks, and its tokens."""
         drawn = self._drawn[0]
-        ours = self._written.sub(lambda found: self._names.get(found[0], found[0]), text).replace(drawn, "")
+        ours = self._named(text, self._written).replace(drawn, "")
         with refused("the model's tokenizer cannot encode the text"):
             ids: list[int] = self._twin.encode(ours, add_special_tokens=False).ids
         return text.replace(drawn, ""), ids
+
+    def _named(self, text: str, patterns: Sequence[re.Pattern[str]]) -> str:
+        """The text with control tokens by their own names. Tokens of one pattern are found before those of the next."""
+        if not patterns:
+            return text
+        parts, place = [], 0
+        for found in patterns[0].finditer(text):
+            if found[0] in self._words and _within(text, found):
+                continue
+            parts += [self._named(text[place : found.start()], patterns[1:]), self._names.get(found[0], found[0])]
+            place = found.end()
+        return "".join([*parts, self._named(text[place:], patterns[1:])])
 
     def _made_twin(self) -> Any:
         """The tokenizer, which knows control tokens by other names."""
         told = json.loads(self._core.to_str())
         for token in told["added_tokens"]:
-            token["content"] = self._names.get(token["content"], token["content"])
+            if token["content"] in self._names:  # where they stand is known, whatever is beside them
+                token |= {"content": self._names[token["content"]], "normalized": False, "single_word": False}
         _rename(told["model"], self._names)
         with refused("the model's tokenizer has no form in which texts are free of control tokens"):
             twin = tokenizers().Tokenizer.from_str(json.dumps(told))
@@ -119,10 +139,16 @@ class _Marks:
         return any(text.startswith(rest) for text in self._texts)
 
 
-def _any_of(texts: Iterable[str]) -> re.Pattern[str]:
-    """Finds these as the library does: from the left, the longest first. With none, nothing."""
-    known = sorted(filter(None, texts), key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, known)) or r"(?!)")
+def _any_of(tokens: Iterable[Any]) -> re.Pattern[str]:
+    """Finds these as the library does: from the left, the longest first; with none, nothing."""
+    known = sorted(tokens, key=lambda token: len(token.content), reverse=True)
+    return re.compile("|".join(re.escape(token.content) for token in known) or r"(?!)")
+
+
+def _within(text: str, found: re.Match[str]) -> bool:
+    """Whether what is found goes on as a word on one side or stands behind one, as the library's engine knows words."""
+    beside = (text[max(found.start() - 1, 0) : found.start()], text[found.end() : found.end() + 1])
+    return any(c == "_" or (c.isalnum() and unicodedata.category(c) != "No") for c in beside)
 
 
 def _rename(model: dict[str, Any], names: Mapping[str, str]) -> None:
