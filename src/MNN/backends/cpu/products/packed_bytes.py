@@ -24,7 +24,6 @@ from MNN.ir.dtype import DType
 from MNN.ir.intervals import Interval, intervals
 from MNN.ir.scalar import Body, Instr
 
-_BITS = 512
 _QUARTERS = 4
 _SAFE = 1 << 30
 """Numbers that i32 has."""
@@ -98,9 +97,9 @@ def _bounded(code: Sequence[Instr], number: int, op: str) -> tuple[int, float] |
 
 
 def packs_bytes(target: Target) -> bool:
-    """Whether the target has the instructions."""
+    """Whether the target has the instructions for its vectors."""
     needed = (can.PACK_I32, can.PACK_I16_UNSIGNED, can.PACK_I16_SIGNED)
-    return target.vector_bytes * 8 == _BITS and all(target.can(c, _BITS) for c in needed)
+    return all(target.can(c, target.vector_bytes * 8) for c in needed)
 
 
 def pack_bytes(b: Builder, values: Sequence[Value], end: Saturated) -> Value:

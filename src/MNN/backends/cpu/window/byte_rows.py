@@ -48,7 +48,7 @@ def in_groups_of(b: Builder, c: Value, cut: bool) -> Value:
 
 def has_byte_rows(target: Target) -> bool:
     """Whether the target has the instructions."""
-    return packs_bytes(target) and target.can(can.DOT4_UNSIGNED, _BITS)
+    return target.vector_bytes * 8 == _BITS and packs_bytes(target) and target.can(can.DOT4_UNSIGNED)
 
 
 def pack_byte_rows(weights: npt.NDArray[np.integer]) -> npt.NDArray[np.int8]:

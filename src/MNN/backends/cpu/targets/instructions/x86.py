@@ -53,6 +53,12 @@ INSTRUCTIONS = (
     instruction(can.PAIRS_I16, 128, "llvm.x86.sse2.pmadd.wd", "sse4.1"),
     instruction(can.PAIRS_I16, 256, "llvm.x86.avx2.pmadd.wd", "avx2"),
     instruction(can.PAIRS_I16, 512, "llvm.x86.avx512.pmaddw.d.512", "avx512bw", plain=emulation.pairs),
+    instruction(can.PACK_I32, 128, "llvm.x86.sse2.packssdw.128", "sse4.1"),
+    instruction(can.PACK_I32, 256, "llvm.x86.avx2.packssdw", "avx2"),
+    instruction(can.PACK_I16_UNSIGNED, 128, "llvm.x86.sse2.packuswb.128", "sse4.1"),
+    instruction(can.PACK_I16_UNSIGNED, 256, "llvm.x86.avx2.packuswb", "avx2"),
+    instruction(can.PACK_I16_SIGNED, 128, "llvm.x86.sse2.packsswb.128", "sse4.1"),
+    instruction(can.PACK_I16_SIGNED, 256, "llvm.x86.avx2.packsswb", "avx2"),
     instruction(can.PACK_I32, 512, "llvm.x86.avx512.packssdw.512", "avx512bw", plain=emulation.packed_int16),
     instruction(
         can.PACK_I16_UNSIGNED, 512, "llvm.x86.avx512.packuswb.512", "avx512bw", plain=emulation.packed_unsigned
