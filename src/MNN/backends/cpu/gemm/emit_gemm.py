@@ -128,7 +128,8 @@ def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile | None) -> 
             *kept, c.dtype, mr, nv, packed, body, epilogue.kinds, weights.group, many_rows=many, narrow=narrow, w24=w24,
             beside=beside, fits=epilogue.fits,
         )  # fmt: skip
-        mb, nb, ub = choose_blocks(target, room_of(m), room_of(n), steps, e.threads, (mr, nv), acc, packed)
+        written = c.dtype.size % acc.size if acc is DType.I32 and weights.group == DOT2 else 0
+        mb, nb, ub = choose_blocks(target, room_of(m), room_of(n), steps, e.threads, (mr, nv), acc, packed, written)
         args: dict[str, int | Ref] = {
             "a": e.ref(a.place, a.dtype),
             "b": Ref(b_ref.buffer, b_ref.offset + part.lines * ldb * weights.dtype.size),

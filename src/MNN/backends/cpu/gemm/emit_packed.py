@@ -46,7 +46,9 @@ def emit_packed(
     else:
         b_ref, ldb, panel, b_batch = weights.packed(e, spec.nr(e.target), n_batch, a.dtype)
     steps = taps.size * -(-depth // weights.group)
-    mb, nb, ub = choose_blocks(target, room_of(m), n, steps, e.threads, tile, DType.F32, True)
+    mb, nb, ub = choose_blocks(
+        target, room_of(m), n, steps, e.threads, tile, DType.F32, True, c.dtype.size % DType.I32.size
+    )
     args: dict[str, int | Ref] = {
         "a": e.ref(a.place, a.dtype), "b": b_ref, "c": e.ref(c.place, c.dtype), "rows_a": e.offsets(a.table),
         "rows_c": e.offsets(c.table), "taps": e.offsets(taps), "n_taps": taps.size, "k": product.k, "ldb": ldb,

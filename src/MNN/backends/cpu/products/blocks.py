@@ -23,6 +23,7 @@ _PARTS = 32
 """Parts of a thread's run that one alone is still taken of: what threads end with apart."""
 _LEAST_CYCLES = 3000.0
 """Blocks of less work are not worth handing to another worker one by one."""
+_LINE = 64
 _SMALL = 8
 """Part of the second-level cache that B may take to be read again for every few rows."""
 _LEAST_TILES = 4
@@ -40,14 +41,18 @@ def choose_blocks(
     tile: tuple[int, int],
     acc: DType = DType.F32,
     packed: bool = True,
+    written: int = 0,
 ) -> tuple[int, int, int]:
-    """Rows and columns of a block and rows of a unit: multiples of the tile.
+    """Rows and columns of a block and rows of a unit: multiples of the tile; ``written``: bytes of a result, if these
+    are fewer than a sum's (0: as many).
 
     The rows of A of one block stay in half of the second-level cache, for they are read once per panel of B; unless
     these are fewer rows than a panel has columns: then reading A again per panel is less traffic than reading B again
     per block. Where B is small and the results are not, these stay in the first-level cache: a panel writes parts of
     lines, which otherwise come and go for every panel (4 channels to 66: 3.4 -> 1.7 ms, to 126: 2.1 -> 1.35; 16 to 96:
-    0.42 -> 0.30). Units are for several threads, and panels that are not ``packed`` are not cut into any.
+    0.42 -> 0.30). Of results in bytes, one line of each row must stay there, until the next panels have filled it (64
+    channels to 256 on AVX2, 3136 rows: 0.90 -> 0.83 ms). Units are for several threads, and panels that are not
+    ``packed`` are not cut into any.
     """
     mr, nr = tile[0], tile[1] * target.lanes(acc)
     m, n, k_total = max(m, 1), max(n, 1), max(k_total, 1)
@@ -57,10 +62,11 @@ def choose_blocks(
     elif (
         packed
         and n > nr
-        and m * n * acc.size > target.l2_bytes // 2
+        and m * n * (written or acc.size) > target.l2_bytes // 2
         and n * k_total * acc.size <= target.l2_bytes // _SMALL
     ):
-        rows = min(rows, max(target.l1_bytes // 2 // ((k_total + n) * acc.size), _LEAST_TILES * mr))
+        row = _LINE if written else (k_total + n) * acc.size
+        rows = min(rows, max(target.l1_bytes // 2 // row, _LEAST_TILES * mr))
     mb = split_evenly(m, -(-m // rows), mr)
     if threads == 1:
         return mb, -(-n // nr) * nr, mb
