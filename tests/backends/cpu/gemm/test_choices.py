@@ -8,7 +8,10 @@ import itertools
 import numpy as np
 import pytest
 
+from MNN.backends.cpu.codegen import toolchain
+from MNN.backends.cpu.codegen.assembly import examine
 from MNN.backends.cpu.gemm.code import many_rows
+from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.products import register_tiles as contract_cost
 from MNN.backends.cpu.products.blocks import choose_blocks, choose_grain
 from MNN.backends.cpu.products.load_balance import longest, split_evenly
@@ -146,3 +149,23 @@ def test_results_of_shallow_products_stay_in_the_first_level_cache(name: str) ->
         assert nb >= n
     assert choose_blocks(target, m, nr, 4, 1, tile)[0] > 1000
     assert choose_blocks(target, 100, 3 * nr, 4, 1, tile)[0] == 100
+
+
+def test_lines_of_bytes_that_panels_write_parts_of_stay_in_the_first_level_cache() -> None:
+    """A line of each row, not whole rows: so that a panel of B serves more rows."""
+    target, tile, m, n, k = named_target("avx2"), (4, 2), 3136, 256, 16
+    words, whole = (choose_blocks(target, rows, n, k, 1, tile)[0] for rows in (m, m // 2))
+    rows = choose_blocks(target, m, n, k, 1, tile, written=1)[0]
+    assert words < rows <= target.l1_bytes // 2 // 64
+    assert choose_blocks(target, m // 8, n, k, 1, tile, written=1)[0] == m // 8  # all in the second-level cache
+    assert whole == words
+
+
+@pytest.mark.parametrize("tile", [(7, 2), (5, 3), (3, 5), (2, 7)])
+def test_bytes_that_are_taken_apart_leave_registers_for_sums(tile: tuple[int, int]) -> None:
+    """Where 16-bit values are multiplied: two steps at once would be taken apart before the first is summed."""
+    target = named_target("avx512")
+    spec = ContractSpec.of(DType.U8, DType.I8, DType.I32, DType.I32, *tile, True, None, (), 4)
+    hot = examine(toolchain.assembly(spec.emit(target), target, False), "x86").hot
+    assert hot is not None
+    assert hot.vector_spills == 0

@@ -78,6 +78,8 @@ class Contract(TileStore):
         self.prefetches = spec.b_packed and _asks_ahead(target, spec.mr)  # weights come from far away once
         if self.group > 1 and spec.acc is DType.I32 and dot8.in_halves(target):
             self.prefetches = False  # every sum takes a register more on the way: measured, half the speed
+            if self.group == DOT4:
+                self.unroll = 1  # LLVM takes both steps apart first: up to 28 registers were spilled
 
     def emit(self) -> str:
         if self.spec.routed:
