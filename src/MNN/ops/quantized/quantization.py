@@ -82,6 +82,8 @@ def _in_steps(s: BodyBuilder, x: int, step: float, zero: int, dtype: DType) -> i
     """:func:`saturated` of ``x / step``. The reciprocal comes in two parts, which give the quotient as if it were
     divided (Brisebarre, Muller, Raina, "Accelerating correctly rounded floating-point division when the divisor is
     known in advance", 2004); neither is negative, so that the infinite stays so."""
+    if step == 1:
+        return saturated(s, x, zero, dtype)
     first = np.float32(1 / step)
     first = first if float(first) <= 1 / step else np.nextafter(first, np.float32(0))
     rest = float(np.float32(1 / step - float(first)))

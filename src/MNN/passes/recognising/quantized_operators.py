@@ -87,10 +87,10 @@ def run(graph: Graph) -> int:
 def numbers(rw: Rewriter, value: Value | None) -> Numbers | None:
     """What a value is dequantised from, with constant scales and zero points."""
     node = rw.made_by(value, "DequantizeLinear")
-    return None if node is None or node.inputs[0] is None else _parameters(node, node.inputs[0])
+    return None if node is None or node.inputs[0] is None else parameters(node, node.inputs[0])
 
 
-def _parameters(node: Node, integers: Value) -> Numbers | None:
+def parameters(node: Node, integers: Value) -> Numbers | None:
     """What a node that quantises or dequantises says of its integers of 8 or 16 bits, if it is plain."""
     scale, zero = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
     scales, zeros = plain(scale), None if zero is None else plain(zero)
@@ -114,7 +114,7 @@ def _same(x: Numbers, y: Numbers) -> bool:
 
 def _quantised(rw: Rewriter, node: Node) -> None:
     """What comes before a QuantizeLinear."""
-    x, result = node.inputs[0], _parameters(node, node.outputs[0])
+    x, result = node.inputs[0], parameters(node, node.outputs[0])
     if result is None or x is None or not result.one:
         return
     given = numbers(rw, x)
@@ -201,7 +201,7 @@ def moves(node: Node) -> bool:
 
 def _before(rw: Rewriter, node: Node, maker: Node) -> None:
     """Quantises what a node moves rather than what it gives."""
-    out, moved, wanted = node.outputs[0], operands_moved(rw, maker), _parameters(node, node.outputs[0])
+    out, moved, wanted = node.outputs[0], operands_moved(rw, maker), parameters(node, node.outputs[0])
     places, before = traits(maker).moved_operands(maker), None
     product = len(places) == 1 and _of_product(rw, moved[places[0]])
     if not product and not any(numbers(rw, moved[i]) for i in places):
