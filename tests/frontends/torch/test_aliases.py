@@ -13,9 +13,15 @@ import numpy as np
 import pytest
 
 from MNN.errors import MNNError
+from MNN.frontends.common.graph_builder import ModelState
 from MNN.frontends.torch import exported, script
+from MNN.frontends.torch.aliases import Variable
+from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.calls import call
 from MNN.frontends.torch.layout import Layout
 from MNN.frontends.torch.script.load import Given
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Value
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 from tests.frontends.torch.peer import written
@@ -95,3 +101,51 @@ def test_what_is_not_known() -> None:
     assert plain.permuted([0, 2, 1]).viewed(("batch", 8, "length")) == plain.permuted([0, 2, 1])
     assert Layout(("batch", 4), (None, 1)).in_order is None
     assert Layout((2, 4), (None, 1)).viewed((8,)) is None
+
+
+@pytest.mark.parametrize(("kind", "other"), [(DType.F32, DType.F64), (DType.F64, DType.F32), (DType.F32, DType.F32)])
+def test_results_that_go_into_tensors_that_are_there(kind: DType, other: DType) -> None:
+    """``out=`` is given back, keeps its type, and its views show the result."""
+    rng = np.random.default_rng(3)
+    x, y = (rng.standard_normal((2, 3)).astype(kind.numpy) for _ in range(2))
+    ctx = TorchBuilder(ModelState(), Graph("g"))
+    ctx.where = "atan2 'here'"
+    ctx.graph.inputs.extend(Value(n, kind, (2, 3)) for n in "xy")
+    given = [Variable(v) for v in ctx.graph.inputs]
+    out = Variable(ctx.const(np.zeros((2, 3), other.numpy)))
+    row = call(ctx, "select", [out, 0, 1], {})
+    assert call(ctx, "atan2", given, {"out": out}) is out
+    for name, variable in (("all", out), ("row", row)):
+        made = ctx.op("Identity", variable.read(ctx))
+        made.name = name
+        ctx.graph.outputs.append(made)
+    found = Session(ctx.graph, Config(reference=True, precision="high")).run({"x": x, "y": y})
+    want = np.arctan2(x, y).astype(other.numpy)
+    assert found["all"].dtype == want.dtype
+    assert np.allclose(found["all"], want, 1e-6) and np.allclose(found["row"], want[1], 1e-6)  # noqa: PT018
+    small = Variable(ctx.const(np.zeros(3, other.numpy)))
+    with pytest.raises(MNNError, match="other sizes than the tensor it goes into"):
+        call(ctx, "atan2", given, {"out": small})
+    with pytest.raises(MNNError, match="results of this kind in a tensor"):
+        call(ctx, "max", [given[0], 1], {"out": small})
+
+
+def test_other_sizes_in_place_are_the_first_elements() -> None:
+    """``resize_``: what was a view before shows what is written through the new sizes."""
+    x = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+    ctx = TorchBuilder(ModelState(), Graph("g"))
+    ctx.where = "resize_ 'here'"
+    ctx.graph.inputs.append(Value("x", DType.F32, x.shape))
+    held = Variable(ctx.op("Identity", ctx.graph.inputs[0]))
+    column = call(ctx, "select", [held, 1, 1], {})
+    assert call(ctx, "resize_", [held, [2, 5]], {}) is held
+    call(ctx, "mul_", [held, 2.0], {})
+    for variable in (held, column):
+        ctx.graph.outputs.append(ctx.op("Identity", variable.read(ctx)))
+    whole, shown = Session(ctx.graph, Config(reference=True)).run({"x": x}).values()
+    assert np.array_equal(whole, 2 * x.ravel()[:10].reshape(2, 5))
+    assert np.array_equal(shown, [2, 10, 18])
+    with pytest.raises(MNNError, match="10 elements to 11"):
+        call(ctx, "resize_", [held, [11]], {})
+    with pytest.raises(MNNError, match="another order in memory"):
+        call(ctx, "resize_", [call(ctx, "t", [held], {}), [2, 3]], {})

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +20,11 @@ from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.calls import call
 from MNN.frontends.torch.complex.tensor import Complex
+from MNN.frontends.torch.element_types import ComplexType
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
+from MNN.runtime.config import Config
+from MNN.runtime.session import Session
 from tests.frontends.torch.peer import written
 
 FIRST, COUNT = (int(os.environ.get(f"MNN_TORCH_{name}", given)) for name, given in (("SEED", "1"), ("COUNT", "9")))
@@ -62,6 +67,29 @@ def test_what_is_not_done_is_said(name: str, rest: list[object], says: str) -> N
         call(ctx, name, [z, *[z if r == "self" else r for r in rest]], {})
     with pytest.raises(MNNError, match="a complex tensor here"):
         z.read(ctx)
+
+
+@pytest.mark.parametrize(
+    ("name", "rest", "named", "meaning"),
+    [
+        ("log", [], {}, np.log),
+        ("log2", [], {}, np.log2),
+        ("log10", [], {}, np.log10),
+        ("cumsum", [0], {"dtype": ComplexType(DType.F32)}, lambda z: z.real.cumsum(0)),
+        ("cumsum", [0], {}, lambda z: z.cumsum(0)),
+    ],
+)
+def test_one_function(name: str, rest: list[Any], named: dict[str, Any], meaning: Callable[[Any], Any]) -> None:
+    """Of complex numbers, or of real ones that become complex."""
+    pairs = np.random.default_rng(len(name)).standard_normal((5, 4, 2)).astype(np.float32)
+    ctx = TorchBuilder(ModelState(), Graph("g"))
+    ctx.graph.inputs.append(Value("pairs", DType.F32, pairs.shape))
+    z = call(ctx, "view_as_complex", [Variable(ctx.graph.inputs[0])], {})
+    result = call(ctx, name, [call(ctx, "real", [z], {}) if named else z, *rest], named)
+    ctx.graph.outputs.append(result.numbers(ctx))
+    (found,) = Session(ctx.graph, Config(reference=True, precision="high")).run({"pairs": pairs}).values()
+    want = np.asarray(meaning(pairs.view(np.complex64)[..., 0]), np.complex64)
+    assert np.allclose(found.view(np.complex64)[..., 0], want, rtol=1e-5, atol=1e-5)
 
 
 def test_frames_of_any_size_are_refused() -> None:

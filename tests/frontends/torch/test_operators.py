@@ -240,3 +240,33 @@ def _called(graph: Graph, value: Value, name: str, args: list[Any], x: np.ndarra
     graph.outputs.append(found.read(ctx))
     (made,) = Session(graph, Config(reference=True)).run({value.name: x}).values()
     return made
+
+
+@pytest.mark.parametrize(
+    ("padding", "include", "divisor"), [(0, True, None), (1, True, None), (1, False, None), (1, True, 5)]
+)
+def test_averages_of_integers_are_rounded_towards_zero(padding: int, include: bool, divisor: int | None) -> None:
+    x = np.random.default_rng(7).integers(-99, 99, (2, 3, 7, 6))
+    wide = np.pad(x, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+    inside = np.pad(np.ones_like(x), ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+    sums, counts = (
+        np.lib.stride_tricks.sliding_window_view(a, (3, 2), (2, 3))[:, :, ::2].sum((-1, -2)) for a in (wide, inside)
+    )
+    expected = np.trunc(sums / (divisor or (6 if include else counts))).astype(np.int64)
+    args = [{"tensor": 0}, [3, 2], [2, 1], [padding, padding], False, include, divisor]
+    assert not difference(("aten.avg_pool2d.default", args, {}, {"tensor": 1}), [x, expected])
+
+
+@pytest.mark.parametrize("pads", [(-4, 5), (-6, 5), (5, -4), (7, -5), (-3, 2), (-1, 4)])
+def test_pads_that_cut_all_but_repeat_the_last_element(pads: tuple[int, int]) -> None:
+    """Each place shows the element nearest to it of the whole axis."""
+    x = np.random.default_rng(9).random((2, 3, 3, 4), np.float32)
+    expected = x[..., np.clip(np.arange(max(4 + sum(pads), 0)) - pads[0], 0, 3)]
+    case = ("aten.replication_pad2d.default", [{"tensor": 0}, [*pads, 0, 0]], {}, {"tensor": 1})
+    assert not difference(case, [x, expected])
+
+
+def test_no_index_fits_every_tensor() -> None:
+    x, index = np.arange(5.0), np.zeros((2, 0), np.int64)
+    case = ("aten.gather.default", [{"tensor": 0}, 0, {"tensor": 1}], {}, {"tensor": 2})
+    assert not difference(case, [x, index, np.zeros((2, 0))])

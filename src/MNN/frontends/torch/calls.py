@@ -43,6 +43,8 @@ def call(ctx: TorchBuilder, name: str, args: Sequence[Any], kwargs: Mapping[str,
     Raises ``LookupError`` for an operator without a handler, :class:`~MNN.errors.UnsupportedError` for a form of it.
     """
     plain = base_name(name)
+    if isinstance(kwargs.get("out"), Variable):
+        return _placed(ctx, name, args, kwargs)
     if is_complex([*args, *kwargs.values()]) or (ATEN.find(plain) is None and COMPLEX.find(plain) is not None):
         return _complex_call(ctx, name, plain, args, kwargs)
     given = [values(ctx, a) for a in args]
@@ -72,6 +74,19 @@ def call(ctx: TorchBuilder, name: str, args: Sequence[Any], kwargs: Mapping[str,
     if plain in ("broadcast_tensors", "atleast_1d", "atleast_2d", "atleast_3d") and isinstance(result, list):
         return _each(ctx, plain, args[0], result)
     return _fresh(plain, result, _operands(args))
+
+
+def _placed(ctx: TorchBuilder, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Variable:
+    """The overload whose result goes into a tensor that is there: ``out``, which keeps its type."""
+    out: Variable = kwargs["out"]
+    result = call(ctx, name, args, {k: v for k, v in kwargs.items() if k != "out"})
+    if not isinstance(result, Variable):
+        raise ctx.unsupported("results of this kind in a tensor that is there (out=)", "take the result itself")
+    found, before = result.read(ctx), out.read(ctx)
+    if found.shape != before.shape and (out.is_view or 0 not in (before.shape or ())):
+        raise ctx.unsupported("a result of other sizes than the tensor it goes into (out=)", "take the result itself")
+    out.write(ctx, found if before.dtype is None else ctx.cast(found, before.dtype))
+    return out
 
 
 def _operands(args: Any) -> list[Variable]:
@@ -111,6 +126,8 @@ def _strided(ctx: TorchBuilder, x: Variable, given: list[Any], named: Mapping[st
 
 def _reshaped(ctx: TorchBuilder, plain: str, x: Variable, given: list[Any], named: Mapping[str, Any]) -> Variable:
     """In place, and no element is written (``t_``): the tensor becomes a view of what it was."""
+    if plain == "resize" and not x.in_order:
+        raise ctx.unsupported("resize_ of a tensor that lies in another order in memory", "use x.reshape(...)")
     result = apply(ctx, plain, given, named)
     way = way_of(ctx, plain, x, given[1:], named, {}, result)
     assert way is not None

@@ -121,7 +121,7 @@ VIEWS: dict[str, Way] = {
          "moveaxis"), _ordered,
     ),
     **dict.fromkeys(("expand", "expand_as", "broadcast_to", "broadcast_as"), _expanded),
-    **dict.fromkeys(("unfold", "as_strided"), _placed),
+    **dict.fromkeys(("unfold", "as_strided", "resize"), _placed),
     "slice": _sliced, "select": _selected, "narrow": _narrowed, "diagonal": _diagonal, "linalg_diagonal": _placed,
 }  # fmt: skip
 """Operators that give a view of their first operand, with the way back."""
@@ -145,7 +145,7 @@ PARTS = frozenset(
      "unsafe_chunk", "unsafe_split_with_sizes")
 )  # fmt: skip
 """Operators that give several views, pieces one after the other along an axis."""
-RESHAPED = frozenset(("unsqueeze", "squeeze", "transpose", "swapaxes", "swapdims", "t"))
+RESHAPED = frozenset(("unsqueeze", "squeeze", "transpose", "swapaxes", "swapdims", "t", "resize"))
 """Operators that in place change how a tensor is seen, and not its elements."""
 _IN_ORDER = frozenset(
     ("matmul", "mm", "bmm", "addmm", "baddbmm", "linear", "layer_norm", "embedding", "zeros", "ones", "full", "arange")
@@ -256,7 +256,7 @@ def _layout(
     if layout is None or sizes is None:
         return None
     way = VIEWS.get(name)
-    if name in ("contiguous", "ravel"):
+    if name in ("contiguous", "ravel", "resize"):
         return Layout.plain(sizes)
     if name == "flatten" and len(sizes) == len(layout.sizes):
         return layout

@@ -89,6 +89,8 @@ def embedding_bag(
 @aten("gather")
 def gather(ctx: TorchBuilder, x: Value, dim: int, index: Value, sparse_grad: bool = False) -> Value:
     """Where the index is smaller than the tensor along other axes, only so much of the tensor counts."""
+    if 0 in (index.shape or ()):  # no index at all fits tensors of other ranks too
+        return apply(ctx, "new_zeros", [x, ctx.sizes(index)], {})  # type: ignore[no-any-return]
     if ctx.rank_of(x) == 0 or ctx.rank_of(index) == 0:
         whole = ctx.op("Reshape", x, ctx.const([-1]))
         picked = ctx.op("GatherV2", whole, ctx.op("Reshape", index, ctx.const([-1])), _axis(ctx, 0))

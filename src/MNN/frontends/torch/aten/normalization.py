@@ -61,7 +61,8 @@ def native_batch_norm(
     if training or statistics[0] is None:
         return _by_batch(ctx, x, weight, bias, eps)
     out = batch_norm(ctx, x, weight, bias, statistics[0], statistics[1], False, 0.1, eps)
-    return [out, *(ctx.const(np.zeros(0, np.float32)) for _ in range(2))]
+    kind = ctx.type_of(x if weight is None else weight)
+    return [out, *(ctx.const(np.zeros(0, kind.numpy)) for _ in range(2))]
 
 
 def _by_batch(ctx: TorchBuilder, x: Value, weight: Value | None, bias: Value | None, eps: float) -> list[Value]:

@@ -79,12 +79,17 @@ def avg_pool(
     ctx: TorchBuilder, x: Value, kernel_size: Spatial, stride: Spatial | None = None, padding: Spatial = 0,
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Value:  # fmt: skip
+    kind = ctx.type_of(x)
+    if not kind.is_float:  # quotients of integers, rounded towards 0: doubles are off by less than one window's part
+        wide = avg_pool(
+            ctx, ctx.cast(x, DType.F64), kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+        )
+        nudged = ctx.binary("ADD", wide, ctx.binary("MUL", ctx.unary("SIGN", wide), 2.0**-20))
+        return ctx.cast(apply(ctx, "trunc", [nudged], {}), kind)
     count = _spatial(ctx)
     x, alone = _batched(ctx, x, count)
     kernel, strides, pads = _window(ctx, count, kernel_size, stride, padding)
     include = count_include_pad and any(pads)
-    if not ctx.type_of(x).is_float:
-        raise ctx.unsupported("averages of integers", "cast to float first")
     if divisor_override is not None:  # sums: averages of windows that count what is outside as zeros
         include = True
         if ceil_mode:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -320,6 +321,17 @@ def strided_places(ctx: TorchBuilder, size: list[int], stride: list[int], offset
     for axis, (n, s) in enumerate(zip(size, stride, strict=True)):
         places += (np.arange(n) * s).reshape([-1 if i == axis else 1 for i in range(len(size))])
     return places
+
+
+@aten("resize")
+def resize(ctx: TorchBuilder, x: Value, size: list[int]) -> Value:
+    """The first elements in other sizes. There may be fewer of them, not more: nobody set those."""
+    sizes = [ctx.known(n, "a size") for n in size]
+    count, there = (math.prod(n) for n in (sizes, [ctx.known(n, "a size") for n in ctx.sizes(x)]))
+    if count > there:
+        raise ctx.unsupported(f"resize_ of {there} elements to {count}", "use a tensor of its own")
+    line = ctx.reshape(x, [-1])
+    return ctx.reshape(apply(ctx, "slice", [line, 0, 0, count], {}), sizes)
 
 
 @aten("as_strided", "as_strided_copy")

@@ -291,6 +291,8 @@ def padded(ctx: TorchBuilder, x: Value, pad: Ints, mode: str, value: Scalar = 0)
     for i in range(len(pad) // 2):
         axis = rank - 1 - i
         begin, end = pad[2 * i], pad[2 * i + 1]
+        if mode == "replicate":
+            begin, end = _one_left(begin, end, ctx.size(x, axis))
         low = -begin if isinstance(begin, int) and begin < 0 else 0
         high = end if isinstance(end, int) and end < 0 else END
         if low or high != END:
@@ -304,6 +306,17 @@ def padded(ctx: TorchBuilder, x: Value, pad: Ints, mode: str, value: Scalar = 0)
     if mode == "constant":
         return ctx.op("Padding", out, ctx.ints(borders), ctx.scalar(value, ctx.type_of(x)), mode="CONSTANT")
     return ctx.op("Padding", out, ctx.ints(borders), mode=_MODES[mode])
+
+
+def _one_left(begin: Int, end: Int, size: Int) -> tuple[Int, Int]:
+    """Pads that cut an axis away on one side and repeat its last element on the other: that one stays."""
+    if not (isinstance(begin, int) and isinstance(end, int) and isinstance(size, int)):
+        return begin, end
+    if begin <= -size and end > 0:
+        return 1 - size, end + begin + size - 1
+    if end <= -size and begin > 0:
+        return begin + end + size - 1, 1 - size
+    return begin, end
 
 
 @aten("pad", "_pad_enum")

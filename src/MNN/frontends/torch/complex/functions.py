@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from MNN.frontends.torch.aliases import Variable
@@ -33,10 +34,15 @@ def exp(ctx: TorchBuilder, z: Complex) -> Complex:
     return polar(ctx, Variable(ctx.unary("EXP", real)), Variable(imag))  # type: ignore[no-any-return]
 
 
-@COMPLEX.handles("log")
+_BASES = {"log": None, "log2": math.log(2), "log10": math.log(10)}
+
+
+@COMPLEX.handles(*_BASES)
 def log(ctx: TorchBuilder, z: Complex) -> Complex:
+    base = _BASES[ctx.name]
     size, turn = _both(ctx, z)
-    return made(joined(ctx, ctx.unary("LOG", size.read(ctx)), turn.read(ctx)))
+    pairs = joined(ctx, ctx.unary("LOG", size.read(ctx)), turn.read(ctx))
+    return made(pairs if base is None else ctx.binary("REALDIV", pairs, base))
 
 
 def _powered(ctx: TorchBuilder, z: Complex, exponent: float) -> Complex:

@@ -8,7 +8,7 @@ from typing import Any
 from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.calls import call
-from MNN.frontends.torch.complex.arithmetic import joined, made, mul, part_type, parts
+from MNN.frontends.torch.complex.arithmetic import joined, made, mul, part_type, parts, to
 from MNN.frontends.torch.complex.tensor import ADVICE, COMPLEX, Complex
 from MNN.frontends.torch.element_types import ComplexType
 from MNN.frontends.torch.registry import apply
@@ -30,6 +30,9 @@ def _moved(name: str) -> Callable[..., Any]:
     """Elements at other places: both parts alike."""
 
     def handler(ctx: TorchBuilder, z: Any, *args: Any, **named: Any) -> Any:
+        kind = named.get("dtype")
+        if isinstance(kind, ComplexType):
+            z, named = to(ctx, z, kind), {**named, "dtype": kind.part}
         given = [z, *args]
         if any(isinstance(v, Variable) and ctx.type_of(v.read(ctx)).is_float for v in [*given, *named.values()]):
             raise ctx.unsupported("real tensors beside complex ones", ADVICE)

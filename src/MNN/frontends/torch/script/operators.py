@@ -95,7 +95,7 @@ def _numbers(ctx: TorchBuilder, found: Any) -> Any:
 
 _TENSORS = frozenset(
     ("size", "dim", "len", "dtype", "ndim", "ndimension", "shape", "numel", "__contains__", "is_floating_point",
-     "itemsize", "element_size", "stride", "is_contiguous", "grad", "requires_grad", "tolist",
+     "itemsize", "element_size", "stride", "storage_offset", "is_contiguous", "grad", "requires_grad", "tolist",
      "get_device", "is_complex")
 )  # fmt: skip
 
@@ -141,6 +141,8 @@ def _of_tensor(ctx: TorchBuilder, name: str, args: list[Any]) -> Any:
         if layout is not None and not layout.in_order and all(isinstance(n, int) for n in layout.strides):
             strides = list(layout.strides)
         return strides if len(args) < 2 else strides[ctx.axis(x, args[1])]
+    if name == "storage_offset" and not (isinstance(given, Variable) and given.is_view):
+        return 0
     if name == "is_contiguous":
         return _in_order(layout, args[1] if len(args) > 1 else 0)
     if name in ("requires_grad", "is_complex"):
