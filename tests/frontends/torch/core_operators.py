@@ -5,21 +5,29 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 
 
+@functools.cache
+def core_operators() -> dict[str, Any]:
+    """Torch's core operators by their names with overloads, in the order of these."""
+    found = {}
+    for schema in torch._C._jit_get_all_schemas():  # dir(torch.ops.aten) has those alone that were asked for before
+        library, name = schema.name.split("::")
+        held = getattr(torch.ops.aten, name, None) if library == "aten" else None
+        operator = getattr(held, schema.overload_name or "default", None)
+        if torch.Tag.core in getattr(operator, "tags", ()):
+            found[str(operator).removeprefix("aten.")] = operator
+    return dict(sorted(found.items()))
+
+
 def main() -> None:
-    names = []
-    for packet in sorted(n for n in dir(torch.ops.aten) if not n.startswith("__")):
-        held = getattr(torch.ops.aten, packet)
-        for overload in getattr(held, "overloads", list)():
-            operator = getattr(held, overload)
-            if torch.Tag.core in operator.tags:
-                names.append(str(operator).removeprefix("aten."))
-    Path(sys.argv[1]).write_text("\n".join(names), encoding="utf-8")
+    Path(sys.argv[1]).write_text("\n".join(core_operators()), encoding="utf-8")
 
 
 if __name__ == "__main__":
