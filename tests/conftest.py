@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +18,13 @@ from tests import reference_sessions
 from tests.budgets import pytest_configure as pytest_configure
 
 reference_sessions.prepare()
+
+
+def pytest_collection_finish() -> None:
+    """Some 700,000 objects of tests and modules stay for the whole run: collections of garbage, of which tests ask for
+    many, need not look at them each time (0.4 s)."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

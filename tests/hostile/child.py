@@ -53,6 +53,8 @@ def main(path: str, form: str, ways: list[str], cases: list[str]) -> None:
     for way in ("meaning", "kernels", "checked", "convert"):
         ended = attempt(data, form, way)
         _say(f"whole: {ended}" if ended in ("ran", "converted") else f"BAD whole: the undamaged file was {ended}")
+    gc.collect()
+    gc.freeze()  # what is there by now stays, and need not be looked at each time
     signal.signal(signal.SIGALRM, _alarm)
     # What is counted is the address space: nothing can be hidden from it, and going beyond it fails at once.
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections.abc import Iterator
 from pathlib import Path
 
 import MNN
@@ -28,7 +29,7 @@ def imports() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for name, path in known.items():
         own = found[name] = set()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in _statements(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names = {f"{node.module}.{alias.name}" for alias in node.names}
                 own |= {n if n in known else node.module for n in names}
@@ -36,6 +37,15 @@ def imports() -> dict[str, set[str]]:
                 own |= {alias.name for alias in node.names}
         own &= known.keys() - {name}
     return found
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """All statements, of every depth: what stands within expressions imports nothing."""
+    left = [tree]
+    while left:
+        node = left.pop()
+        yield node
+        left += [n for n in ast.iter_child_nodes(node) if isinstance(n, (ast.stmt, ast.excepthandler, ast.match_case))]
 
 
 def cycles() -> list[set[str]]:
