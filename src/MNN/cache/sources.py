@@ -43,11 +43,17 @@ def _sources(package: str) -> list[tuple[str, bytes]]:
     """Names and sources of the modules of a package and of the packages in it."""
     folders = list(importlib.import_module(package).__path__)
     if len(folders) == 1 and os.path.isdir(folders[0]):  # the files themselves: finding modules takes much longer
-        files = sorted(pathlib.Path(folders[0]).rglob("*.py"))
+        names = [os.path.join(place, name) for place, _, all_ in os.walk(folders[0]) for name in all_]
+        files = sorted(name for name in names if name.endswith(".py"))
         if files:
-            return [(file.relative_to(folders[0]).as_posix(), file.read_bytes()) for file in files]
+            return [(name[len(folders[0]) :].replace(os.sep, "/"), _read(name)) for name in files]
     modules = sorted(m.name for m in pkgutil.walk_packages(folders, f"{package}."))
     return [(module, _source(module)) for module in modules]
+
+
+def _read(name: str) -> bytes:
+    with open(name, "rb", buffering=0) as file:
+        return file.read()
 
 
 def _source(module: str) -> bytes:
