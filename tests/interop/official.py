@@ -34,7 +34,7 @@ class OfficialError(Exception):
 
 def convert(source: str | os.PathLike[str], target: str | os.PathLike[str], *flags: str) -> None:
     """Converts an ONNX file with the official converter (flags such as ``--fp16``, ``--weightQuantBits 8``)."""
-    said = _call("convert", str(source), str(target), *flags)
+    said = _call("convert", str(Path(source).absolute()), str(Path(target).absolute()), *flags)
     if not Path(target).is_file() or Path(target).stat().st_size < 64:
         raise OfficialError(f"no model came out of {source}:\n{said[-2000:]}")
 
@@ -45,8 +45,9 @@ def run(model: str | os.PathLike[str], feeds: Mapping[str, np.ndarray], outputs:
         given, result = Path(folder) / "feeds.npz", Path(folder) / "result.npz"
         np.savez(given, **{f"in{i}": array for i, array in enumerate(feeds.values())})
         said = _call(
-            "run", str(model), str(given), str(result), "\x1f".join(feeds), "\x1f".join(outputs), _formats(model, feeds)
-        )
+            "run", str(Path(model).absolute()), str(given), str(result),
+            "\x1f".join(feeds), "\x1f".join(outputs), _formats(model, feeds),
+        )  # fmt: skip
         if not result.is_file():
             raise OfficialError(f"no result for {model}:\n{said[-2000:]}")
         with np.load(result) as arrays:
@@ -58,7 +59,7 @@ def decode(folder: str | os.PathLike[str], program: Sequence[tuple[str, Any]]) -
     with tempfile.TemporaryDirectory() as place:
         listed, result = Path(place) / "program.json", Path(place) / "result.npy"
         listed.write_text(json.dumps(program))
-        said = _call("decode", str(folder), str(listed), str(result))
+        said = _call("decode", str(Path(folder).absolute()), str(listed), str(result))
         if not result.is_file():
             raise OfficialError(f"no result for {folder}:\n{said[-2000:]}")
         found: np.ndarray = np.load(result)
@@ -97,7 +98,7 @@ def run_many(jobs: Mapping[str, Job]) -> dict[str, list[np.ndarray] | str]:
             result = Path(folder) / f"{i}.out.npz"
             listed.append(
                 [
-                    str(job.model),
+                    str(job.model.absolute()),
                     str(given),
                     str(result),
                     "\x1f".join(job.feeds),
@@ -144,11 +145,14 @@ def _call(*arguments: str) -> str:
 
 
 def _driver(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """What the driver says; paths are absolute, since it works in a folder of its own: the converter leaves files."""
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
-    return subprocess.run(
-        [str(interpreter()), str(DRIVER), *arguments],
-        env=environment, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False,
-    )  # fmt: skip
+    command = [str(interpreter().absolute()), str(DRIVER.absolute()), *arguments]
+    with tempfile.TemporaryDirectory() as folder:
+        return subprocess.run(
+            command, cwd=folder, env=environment,
+            capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False,
+        )  # fmt: skip
 
 
 def interpreter() -> Path:
