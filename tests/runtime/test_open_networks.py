@@ -8,6 +8,7 @@ from MNN.backends.base import poison
 from tests.runtime import open_networks
 
 PRECISIONS = list(open_networks.TOLERANCE)
+pytestmark = pytest.mark.onnxruntime("1.32")  # before, pads that wrap around more than once were of other memory
 
 
 @pytest.mark.parametrize("seed", range(9))
