@@ -9,6 +9,7 @@ marks are taken out. To the twin all else is text, and it cuts texts as the toke
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import secrets
@@ -126,9 +127,8 @@ class _Marks:
         places = [found.start() + 1 for found in self._begins.finditer(text)]
         end = len(text.rstrip())
         places += [i + 1 for i in range(max(end - self._longest, 0), end) if self._goes_on(text[i:end])]
-        for place in sorted(set(places), reverse=True):
-            text = text[:place] + self._mark + text[place:]
-        return text
+        ends = sorted(set(places))
+        return self._mark.join(text[a:b] for a, b in itertools.pairwise([0, *ends, len(text)]))
 
     @cached_property
     def _longest(self) -> int:
