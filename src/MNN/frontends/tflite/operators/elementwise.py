@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons and functions of single numbers."""
+"""Arithmetic, comparisons, activations and other functions of single numbers."""
 
 from __future__ import annotations
 
@@ -167,3 +167,28 @@ def fake_quant(ctx: Context, node: TfliteNode) -> Value:
 def densify(ctx: Context, node: TfliteNode) -> Value:
     """Sparse constants are read in full already."""
     return ctx.op("Identity", node.input(0))
+
+
+@tflite_op("ELU")
+def elu(ctx: Context, node: TfliteNode) -> Value:
+    return ctx.op("ELU", ctx.real(node, 0), alpha=1.0)
+
+
+@tflite_op("GELU")
+def gelu(ctx: Context, node: TfliteNode) -> Value:
+    return ctx.unary("GELU" if node.flag("approximate") else "GELU_STANDARD", ctx.real(node, 0))
+
+
+@tflite_op("HARD_SWISH")
+def hard_swish(ctx: Context, node: TfliteNode) -> Value:
+    return ctx.unary("HARDSWISH", ctx.real(node, 0))
+
+
+@tflite_op("STABLEHLO_LOGISTIC")
+def logistic(ctx: Context, node: TfliteNode) -> Value:
+    return ctx.op("Sigmoid", ctx.real(node, 0))
+
+
+@tflite_op("STABLEHLO_TANH")
+def tanh(ctx: Context, node: TfliteNode) -> Value:
+    return ctx.op("TanH", ctx.real(node, 0))

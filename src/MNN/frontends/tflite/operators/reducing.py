@@ -99,3 +99,8 @@ def unsorted_segment(ctx: Context, node: TfliteNode) -> Value:
     ids = ctx.op("Select", ctx.binary("LESS", ids, ctx.const_like(0, ids)), last, ids)
     whole = segments(ctx, node, ids, combine, empty, ctx.binary("ADD", count, ctx.const_like(1, count)))
     return ctx.op("StridedSlice", whole, *(ctx.const([n]) for n in (0, -1, 0, 1)), fromType=1)
+
+
+@tflite_op("LOG_SOFTMAX")
+def log_softmax(ctx: Context, node: TfliteNode) -> Value:
+    return ctx.op("LogSoftmax", ctx.real(node, 0), axis=-1)
