@@ -8,6 +8,8 @@ import pkgutil
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 
+_SUFFIXES = ("py", "pyc")  # distributions for devices may leave the sources out
+
 
 def import_modules(package: str, named: str = "") -> Iterator[ModuleType]:
     """The modules of a package and of the packages in it, imported, in order of their names; with ``named`` those alone
@@ -24,14 +26,14 @@ def _modules(folders: Sequence[str]) -> list[tuple[str, bool]]:
     """Names, and whether each is a package's, as pkgutil tells them; of folders of files six times as fast."""
     if len(folders) != 1 or not os.path.isdir(folders[0]):  # in an archive, or spread over several
         return [(info.name, info.ispkg) for info in pkgutil.iter_modules(folders)]
-    found = []
+    found: dict[str, bool] = {}
     for name in sorted(os.listdir(folders[0])):
-        module = name.removesuffix(".py")
-        if module != name and module != "__init__":
-            found.append((module, False))
-        elif "." not in name and os.path.isfile(os.path.join(folders[0], name, "__init__.py")):
-            found.append((name, True))
-    return found
+        module, _, suffix = name.partition(".")
+        if suffix in _SUFFIXES and module != "__init__":
+            found.setdefault(module, False)
+        elif not suffix and any(os.path.isfile(os.path.join(folders[0], name, f"__init__.{end}")) for end in _SUFFIXES):
+            found.setdefault(name, True)
+    return list(found.items())
 
 
 __all__ = ["import_modules"]
