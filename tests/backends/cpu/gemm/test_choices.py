@@ -18,6 +18,7 @@ from MNN.backends.cpu.products.load_balance import longest, split_evenly
 from MNN.backends.cpu.products.register_tiles import best_tiles, choose_tile, known_tile, narrower
 from MNN.backends.cpu.targets import named_target
 from MNN.ir.dtype import DType
+from MNN.ir.scalar import BodyBuilder, body_of
 
 F32 = DType.F32
 
@@ -168,4 +169,27 @@ def test_bytes_that_are_taken_apart_leave_registers_for_sums(tile: tuple[int, in
     spec = ContractSpec.of(DType.U8, DType.I8, DType.I32, DType.I32, *tile, True, None, (), 4)
     hot = examine(toolchain.assembly(spec.emit(target), target, False), "x86").hot
     assert hot is not None
+    assert hot.vector_spills == 0
+
+
+@pytest.mark.parametrize("tile", [(4, 2), (6, 1)])
+@pytest.mark.parametrize("long", [False, True])
+def test_pairs_of_bytes_leave_registers_for_sums(tile: tuple[int, int], long: bool) -> None:
+    """Neither a second row of weights nor constants of a residual connection take them."""
+    target = named_target("avx2")
+
+    def added(b: BodyBuilder, total: int, other: int, scale: int) -> int:
+        rounded = b("round", b("mul", b.cast(total, F32), scale))
+        for i in range(4):
+            rounded = b("fma", rounded, b.const(0.3 + i, F32), b.const(0.7 + i, F32))
+        return b.cast(b("fma", b.cast(other, F32), b.const(0.9, F32), rounded), DType.I32)
+
+    body = body_of([DType.I32, DType.U8, F32], added) if long else None
+    operands = ("mn", "n") if long else ()
+    spec = ContractSpec.of(
+        DType.U8, DType.I8, DType.I32, DType.I32, *tile, True, body, operands, 4, byte_pairs=True
+    )  # fmt: skip
+    hot = examine(toolchain.assembly(spec.emit(target), target, spec.shaped), "x86").hot
+    assert hot is not None
+    assert sum(hot.kinds.values()) > 40
     assert hot.vector_spills == 0

@@ -81,11 +81,12 @@ class ContractBytePairs(Contract):
     def _of_two(self, sums: list[Value], turn: Value, places: Value, weights: Value) -> None:
         """Two groups, summed in 16 bits first."""
         at = [self.b.entry(places, turn * 2 + i) for i in range(2)]
-        right = [self._row_of(weights, i) for i in range(2)]
+        first = self._row_of(weights, 0)
         for r, pointer in enumerate(self.rows):
             left = [self._bytes(load_group(self.b, self.b.gep(pointer, I8, place), self.lanes)) for place in at]
-            for j in range(self.spec.nv):
-                self._add(sums, r, j, self.b.add(*(self._pairs(left[i], right[i][j]) for i in range(2))))
+            self.b.in_order()  # the second row of weights stays in memory: there is no register for it
+            for j, weight in enumerate(self._row_of(weights, 1)):
+                self._add(sums, r, j, self.b.add(self._pairs(left[0], first[j]), self._pairs(left[1], weight)))
 
     def _of_one(self, sums: list[Value], turn: Value, places: Value, weights: Value) -> None:
         at, right = self.b.entry(places, turn), self._row_of(weights, 0)

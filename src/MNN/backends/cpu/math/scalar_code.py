@@ -54,6 +54,10 @@ def number(b: Builder, instr: Instr, lanes: int) -> Value:
     return b.const(compute_type(instr.dtype, lanes), instr.number())
 
 
+Constant = Callable[[Builder, Instr, int], Value]
+"""Gives a ``const`` instruction's value for so many lanes."""
+
+
 def apply(b: Builder, instr: Instr, x: Sequence[Value], source: DType) -> Value:
     """The result of an instruction on operands ``x``; ``source`` is the dtype of the first one that is no condition."""
     op = instr.op
@@ -183,9 +187,14 @@ class BodyCode:
     """
 
     def __init__(
-        self, body: Body, row_args: Collection[int], given: Collection[int] = (), scale_rows: bool = False
+        self,
+        body: Body,
+        row_args: Collection[int],
+        given: Collection[int] = (),
+        scale_rows: bool = False,
+        constant: Constant = number,
     ) -> None:
-        self.body = body
+        self.body, self._constant = body, constant
         self.varies: list[bool] = []
         for i, instr in enumerate(body.code):
             if instr.op == "arg":
@@ -257,7 +266,7 @@ class BodyCode:
     def _vector(self, b: Builder, i: int, lanes: int) -> Value | None:
         instr = self.body.code[i]
         if instr.op == "const":
-            return number(b, instr, lanes)
+            return self._constant(b, instr, lanes)
         if self.varies[i]:
             return None
         key = (i, lanes)
@@ -363,11 +372,13 @@ class BodyCode:
         return {i: part for i, part in self.parts.items() if not any(j in known for j in part.inside)}
 
 
-def emit_body(b: Builder, body: Body, operands: Sequence[Value], lanes: int) -> list[Value]:
+def emit_body(
+    b: Builder, body: Body, operands: Sequence[Value], lanes: int, constant: Constant = number
+) -> list[Value]:
     """A whole body on vectors (or scalars) of its operands, given in compute types, for :func:`element.store`."""
-    code = BodyCode(body, ())
+    code = BodyCode(body, (), constant=constant)
     code.row(b, {})  # what follows from constants alone
     return code.elements(b, dict(enumerate(operands)), lanes, stored(body))
 
 
-__all__ = ["BodyCode", "apply", "body_cost", "cast", "emit_body", "number", "stored"]
+__all__ = ["BodyCode", "Constant", "apply", "body_cost", "cast", "emit_body", "number", "stored"]

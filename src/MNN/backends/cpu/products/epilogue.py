@@ -9,7 +9,7 @@ import numpy as np
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.element import Tail
 from MNN.backends.cpu.lang.module import Builder, Value
-from MNN.backends.cpu.math.scalar_code import BodyCode, apply, body_cost, cast, emit_body
+from MNN.backends.cpu.math.scalar_code import BodyCode, Constant, apply, body_cost, cast, emit_body, number
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
@@ -104,10 +104,11 @@ def is_short(body: Body | None) -> bool:
 
 
 class Epilogue:
-    """The body behind an accumulation in ``acc``, giving ``out``; None only converts."""
+    """The body behind an accumulation in ``acc``, giving ``out``; None only converts. ``constant``: where its constants
+    come from."""
 
-    def __init__(self, b: Builder, acc: DType, out: DType, body: Body | None) -> None:
-        self._b, self._acc, self._out, self._body = b, acc, out, body
+    def __init__(self, b: Builder, acc: DType, out: DType, body: Body | None, constant: Constant = number) -> None:
+        self._b, self._acc, self._out, self._body, self._constant = b, acc, out, body, constant
         self.short = is_short(body)
 
     def load(self, pointer: Value, dtype: DType, index: Value | None, lanes: int, tail: Tail | None) -> Value:
@@ -123,12 +124,12 @@ class Epilogue:
             if self._acc is DType.F32 and self._out in (DType.F16, DType.BF16, DType.BF16X2):
                 return value  # the store rounds
             return cast(self._b, value, self._acc, self._out)
-        return emit_body(self._b, self._body, [value, *operands], lanes)[0]
+        return emit_body(self._b, self._body, [value, *operands], lanes, self._constant)[0]
 
     def before(self, number: int, value: Value, operands: Sequence[Value], lanes: int) -> Value:
         """What instruction ``number`` of the body gives for one vector."""
         assert self._body is not None
-        code = BodyCode(self._body, ())
+        code = BodyCode(self._body, (), constant=self._constant)
         code.row(self._b, {})
         return code.elements(self._b, dict(enumerate([value, *operands])), lanes, [number])[0]
 

@@ -7,15 +7,18 @@ from typing import ClassVar, Protocol
 
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.element import Tail, make_tail, storage_type
-from MNN.backends.cpu.lang.module import I8, I32, I64, Kernel, Type, Value
-from MNN.backends.cpu.products.epilogue import ALONG_COLUMNS, SUM, Epilogue, added_first, masks_work
+from MNN.backends.cpu.lang.module import I8, I32, I64, Builder, Kernel, Type, Value
+from MNN.backends.cpu.math.scalar_code import number
+from MNN.backends.cpu.products.epilogue import ALONG_COLUMNS, SUM, Epilogue, added_first, is_short, masks_work
 from MNN.backends.cpu.products.packed_bytes import pack_bytes, packs_bytes, saturated_end
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
-from MNN.ir.scalar import Body
+from MNN.ir.scalar import Body, Instr
 
 LINE = 64
 """Bytes of a line of a cache."""
+_FEW_REGISTERS = 16
+"""Vector registers of which sums leave none for constants."""
 
 
 class TileSpec(Protocol):
@@ -68,8 +71,31 @@ class TileStore:
         masks = begins and masks_work(target, (DType.F32,))
         self.added = added_first(spec.epilogue, spec.operands, spec.acc) if masks else None
         self.end = saturated_end(spec.epilogue, fits) if self.sums_in is DType.I32 and packs_bytes(target) else None
+        self._in_memory: dict[tuple[Type, float | int], Value] = {}
+        if spec.epilogue is not None and not is_short(spec.epilogue) and target.vector_registers <= _FEW_REGISTERS:
+            self._keep_constants(spec.epilogue)
         if self.added is not None:
             self.beginnings = self.b.alloca(self.acc, -(-self.nr // self.lanes))
+
+    def _keep_constants(self, body: Body) -> None:
+        """Puts the floats of a long epilogue into memory: LLVM would have them in registers from before the sums on,
+        which need all of these. (Bytes in pairs with a residual connection: up to four sums spilled in the loop.)"""
+        b = self.b
+        for instr in body.code:
+            if instr.op == "const" and instr.dtype.is_float:
+                value = number(b, instr, self.lanes)
+                place = b.alloca(value.type)
+                b.store(value, place, check=False)
+                self._in_memory[value.type, instr.number()] = place
+
+    def _constant(self, b: Builder, instr: Instr, lanes: int) -> Value:
+        """A constant of the epilogue, from memory where it was put there."""
+        value = number(b, instr, lanes)
+        place = self._in_memory.get((value.type, instr.number()))
+        if place is None:
+            return value
+        found = b.load(value.type, place, check=False)
+        return Value(found.b, found.text, found.type, value.number)
 
     def begin_panel(self, vectors: int) -> None:
         """Keeps what the sums of a panel begin with, where that is an operand (``added``)."""
@@ -170,7 +196,7 @@ class TileStore:
         """Applies the epilogue and stores a tile of ``height`` rows: at once when it is whole, else row by row through
         scratch (where it lies already when there are no ``sums``). Rows end at ``m1``, columns at ``columns``."""
         b, vectors = self.b, self.nr // self.lanes
-        epilogue = Epilogue(b, self.sums_in, self.out, self.body)
+        epilogue = Epilogue(b, self.sums_in, self.out, self.body, self._constant)
 
         def at_once() -> tuple[()]:
             if not epilogue.short or not sums:  # a long epilogue is emitted once, not once per register
@@ -198,7 +224,7 @@ class TileStore:
     def finish_cut(self, row: Value, sums: Sequence[Value], height: int) -> tuple[()]:
         """:meth:`finish` of a tile that is not whole."""
         b = self.b
-        epilogue = Epilogue(b, self.sums_in, self.out, self.body)
+        epilogue = Epilogue(b, self.sums_in, self.out, self.body, self._constant)
         self._spill(sums)
         masks = masks_work(self.target, (self.out, *self.op_dtypes))
         lanes = self.lanes if masks else 1

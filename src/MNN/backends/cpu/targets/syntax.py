@@ -19,7 +19,8 @@ JUMPS = {"x86": "j*", "aarch64": "b b.* cbz cbnz tbz tbnz"}
 MULTIPLY_ADD, MATRIX, OTHER = "multiply-add", "matrix", "vector arithmetic"
 KINDS = {
     MATRIX: "tdp* tcmm* tile* *mmla",
-    MULTIPLY_ADD: "vfmadd* vfmsub* vfnmadd* vfnmsub* fmla fmls fmlal* fmadd fmsub mla vdp* vpdp* sdot udot bfdot",
+    MULTIPLY_ADD: "vfmadd* vfmsub* vfnmadd* vfnmsub* fmla fmls fmlal* fmadd fmsub mla vdp* vpdp* "
+    "vpmadd* sdot udot bfdot",
     "load or store": "mov?ps mov?pd vmov?ps vmov?pd vmovdq* movdq* vmovs? movss movsd ldr* ldp* ldu* str* stp* stu* "
     "ld1* ld2* ld3* ld4* st1* st2* st3* st4* vpgather* vgather*",
     "broadcast or shuffle": "*broadcast* *perm* *shuf* *unpck* *insert* *extract* vpalign* valign* vblend* vpblend* "
