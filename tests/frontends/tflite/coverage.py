@@ -24,11 +24,12 @@ LiteRT {version} on random models (`python -m tests.frontends.tflite.trial --cas
 - **Quantised models** keep their integers: convolutions and products of 8 bits are computed in integers, results
   are at most one step from LiteRT's, and what only moves is exact. `EXP`, `LOG`, `RSQRT`, `TANH`, `LOGISTIC` and
   `SOFTMAX` of 16 bits interpolate in tables as LiteRT's reference kernels do: all 65,536 integers give the same bits,
-  at random scales of all sizes. So do `ABS`, `LEAKY_RELU`, `PRELU`, `RELU` and its like of 8 and 16 bits, and
-  `QUANTIZE` between bytes, which round twice as those kernels do. Convolutions, products and means of `int8`
-  have the bits of XNNPACK, which LiteRT takes for them; those of its reference kernels lie a step away for one number
-  in some hundreds. Depthwise and transposed convolutions, batches of products, `RESIZE_BILINEAR`, `HARD_SWISH`,
-  `SQUARED_DIFFERENCE` and `DIV` (but by 0) are a step away from either for some numbers.
+  at random scales of all sizes. So do `ABS`, `LEAKY_RELU`, `PRELU`, `RELU` and its like of 8 and 16 bits,
+  `HARD_SWISH` and `SQUARED_DIFFERENCE` of bytes, and `QUANTIZE` between bytes, which round twice as those kernels do;
+  and `RESIZE_BILINEAR`, whose pixels these place at whole 1024ths (XNNPACK at others: a few steps apart where a picture
+  grows much). Convolutions, products and means of `int8` have the bits of XNNPACK, which LiteRT takes for them; those
+  of its reference kernels lie a step away for one number in some hundreds. Depthwise and transposed convolutions,
+  batches of products and `DIV` (but by 0) are a step away from either for some numbers.
   Activations of 16 bits are multiplied as integers where their sums fit in 32 bits and
   the processor sums two products at once, else in floats between their integers. Beside float inputs, convolutions by
   integers (dynamic range), depthwise ones too, quantise what they

@@ -11,6 +11,7 @@ from tests.frontends.tflite.cases import (
     images,
     products,
     quantized,
+    quantized_exact,
     quantized_forms,
     quantized_moving,
     quantized_tables,
@@ -22,5 +23,6 @@ from tests.frontends.tflite.cases.draw import FAMILIES, FORMS, Case, Draw
 
 __all__ = [
     "FAMILIES", "FORMS", "Case", "Draw", "arranging", "creating", "dynamic", "elementwise", "images", "products",
-    "quantized", "quantized_forms", "quantized_moving", "quantized_tables", "recurrent", "reducing", "stablehlo",
+    "quantized", "quantized_exact", "quantized_forms", "quantized_moving", "quantized_tables", "recurrent", "reducing",
+    "stablehlo",
 ]  # fmt: skip

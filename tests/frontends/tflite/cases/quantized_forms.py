@@ -24,7 +24,7 @@ def _broadcast(d: Draw, shape: list[int]) -> list[int]:
 
 _TABLES = {"EXP", "LOG", "LOGISTIC", "RSQRT", "TANH", "SOFTMAX"}
 """What LiteRT interpolates in tables of 16 bits, and so do we: to the bit."""
-_RESCALED = {"ABS", "LEAKY_RELU", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"}
+_RESCALED = {"ABS", "HARD_SWISH", "LEAKY_RELU", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"}
 """What LiteRT multiplies by 31 bits of a factor and rounds twice, and so do we: to the bit."""
 _KINDS = {
     "ABS": ["INT8", "INT16"], "EXP": ["INT8", "INT16"], "LOG": ["INT8", "INT16"], "RSQRT": ["INT8", "INT16"],
@@ -119,7 +119,7 @@ def binary(d: Draw, name: str) -> Case:
     else:
         b = _input(d, other, kind, y)
     operands = [b, a] if op in ("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE") and d.flag() else [a, b]
-    exact = op in ("MINIMUM", "MAXIMUM")
+    exact = op in ("MINIMUM", "MAXIMUM", "SQUARED_DIFFERENCE")
     return d.case(d.g.made(op, operands, shape, kind, table, quantization=z, version=version, **values),
                   **(_SAME if exact else _STEP))  # fmt: skip
 
@@ -326,4 +326,4 @@ def resize(d: Draw, name: str) -> Case:
     table = "ResizeBilinearOptions" if op == "RESIZE_BILINEAR" else "ResizeNearestNeighborOptions"
     out = d.g.made(op, [_input(d, shape, kind, q), d.g.const(size, "int32")], [shape[0], *size, shape[3]], kind, table,
                    quantization=q, version=4, **flags)  # fmt: skip
-    return d.case(out, **(_STEP if op == "RESIZE_BILINEAR" else _SAME))
+    return d.case(out, **_SAME)

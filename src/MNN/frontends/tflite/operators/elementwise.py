@@ -13,7 +13,7 @@ from MNN.ir.graph import Value
 _ARITHMETIC = {"ADD": "ADD", "SUB": "SUB", "MUL": "MUL", "DIV": "REALDIV"}
 _BINARY = {
     "MAXIMUM": "MAXIMUM", "MINIMUM": "MINIMUM", "POW": "POW", "FLOOR_DIV": "FLOORDIV", "FLOOR_MOD": "FLOORMOD",
-    "SQUARED_DIFFERENCE": "SquaredDifference", "ATAN2": "ATAN2", "EQUAL": "EQUAL", "NOT_EQUAL": "NOTEQUAL",
+    "ATAN2": "ATAN2", "EQUAL": "EQUAL", "NOT_EQUAL": "NOTEQUAL",
     "LESS": "LESS", "LESS_EQUAL": "LESS_EQUAL", "GREATER": "GREATER", "GREATER_EQUAL": "GREATER_EQUAL",
     "BITWISE_XOR": "BITWISE_XOR", "RIGHT_SHIFT": "RIGHTSHIFT", "STABLEHLO_ADD": "ADD", "STABLEHLO_SUBTRACT": "SUB",
     "STABLEHLO_MULTIPLY": "MUL", "STABLEHLO_DIVIDE": "REALDIV", "STABLEHLO_MAXIMUM": "MAXIMUM",
@@ -177,11 +177,6 @@ def elu(ctx: Context, node: TfliteNode) -> Value:
 @tflite_op("GELU")
 def gelu(ctx: Context, node: TfliteNode) -> Value:
     return ctx.unary("GELU" if node.flag("approximate") else "GELU_STANDARD", ctx.real(node, 0))
-
-
-@tflite_op("HARD_SWISH")
-def hard_swish(ctx: Context, node: TfliteNode) -> Value:
-    return ctx.unary("HARDSWISH", ctx.real(node, 0))
 
 
 @tflite_op("STABLEHLO_LOGISTIC")

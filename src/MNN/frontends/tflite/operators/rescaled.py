@@ -80,28 +80,37 @@ def multiplied(ctx: Context, x: Value, factor: float, wide: bool = False) -> Val
     not take."""
     if not math.isfinite(factor):
         return None
+    whole, shift = _parts(factor)
+    if shift > (_MOST_LEFT_WIDE if wide else _MOST_LEFT) or whole < _LEAST:
+        return None
+    left, down = max(shift, 0), max(-shift, 0)
+    # floor((x * whole + 2^(30 - left)) / 2^(31 - left)), by the parts of the factor from below
+    parts = [(8, whole >> 15 & 0xFF), (8 - left, whole >> 23)] if wide else [(16 - left, whole >> 15)]
+    made = plus(ctx, right(ctx, _times(ctx, x, whole & 0x7FFF), 15), 1 << (15 - left))
+    for bits, part in parts:
+        made = right(ctx, ctx.binary("ADD", _times(ctx, x, part), made), bits)
+    return nearest(ctx, made, down)
+
+
+def _parts(factor: float) -> tuple[int, int]:
+    """31 bits of a factor, and the power of two that ``bits / 2^31`` is to be multiplied by."""
     fraction, shift = math.frexp(factor)
     whole = math.floor(fraction * (1 << 31) + 0.5)
     if whole == 1 << 31:
         whole, shift = 1 << 30, shift + 1
-    if shift > (_MOST_LEFT_WIDE if wide else _MOST_LEFT) or whole < _LEAST:
-        return None
-    if shift < -31:
-        whole = shift = 0
-    left, right = max(shift, 0), max(-shift, 0)
-    # floor((x * whole + 2^(30 - left)) / 2^(31 - left)), by the parts of the factor from below
-    parts = [(8, whole >> 15 & 0xFF), (8 - left, whole >> 23)] if wide else [(16 - left, whole >> 15)]
-    made = _plus(ctx, _right(ctx, _times(ctx, x, whole & 0x7FFF), 15), 1 << (15 - left))
-    for bits, part in parts:
-        made = _right(ctx, ctx.binary("ADD", _times(ctx, x, part), made), bits)
-    if right:  # halves away from zero
-        made = _right(ctx, _plus(ctx, ctx.binary("ADD", made, _right(ctx, made, 31)), 1 << (right - 1)), right)
-    return made
+    return (whole, shift) if shift >= -31 else (0, 0)
+
+
+def nearest(ctx: Context, x: Value, bits: int) -> Value:
+    """``x / 2^bits``, halves away from zero."""
+    if not bits:
+        return x
+    return right(ctx, plus(ctx, ctx.binary("ADD", x, right(ctx, x, 31)), 1 << (bits - 1)), bits)
 
 
 def stored(ctx: Context, node: TfliteNode, to: Scaled, x: Value, least: int, most: int) -> Value:
     """int32 without a zero point as integers of the result's type, within bounds."""
-    made = _plus(ctx, x, to.zero) if to.zero else x
+    made = plus(ctx, x, to.zero) if to.zero else x
     made = ctx.op("ReLU6", made, minValue=float(least), maxValue=float(most))
     return ctx.cast(made, node.tensors_out[0].dtype or DType.I32)
 
@@ -155,15 +164,14 @@ def leaky_relu(ctx: Context, node: TfliteNode) -> Value:
 @tflite_op("PRELU")
 def prelu(ctx: Context, node: TfliteNode) -> Value:
     """``x < 0 ? slope * x : x``; slopes broadcast. One for every channel is the operator of that name."""
-    to, q = scaled(ctx, node), node.quantization(1)
-    if to is None or q is None or to.most > 255 or not _single(q):
+    to, found = scaled(ctx, node), _operand(ctx, node, 1)
+    if to is None or found is None or to.most > 255:
         return _float_prelu(ctx, node)
-    slope = ctx.cast(node.input(1), DType.I32)
-    zero, scale = int(q.zero.reshape(-1)[0]), np.float32(q.scale.reshape(-1)[0])
-    product = ctx.binary("MUL", to.x, _plus(ctx, slope, -zero) if zero else slope)
+    slope, scale = found
+    product = ctx.binary("MUL", to.x, slope)
     kept = multiplied(ctx, to.x, float(to.scale / to.result))
     sloped = multiplied(ctx, product, float(to.scale * scale / to.result), wide=True)
-    if kept is None or sloped is None or not -256 < zero < 256:
+    if kept is None or sloped is None:
         return _float_prelu(ctx, node)
     negative = ctx.binary("LESS", to.x, ctx.const(np.int32(0)))
     return stored(ctx, node, to, ctx.op("Select", negative, sloped, kept), to.least, to.most)
@@ -183,6 +191,82 @@ def _float_prelu(ctx: Context, node: TfliteNode) -> Value:
         return ctx.channels_last(ctx.op("PReLU", first, per, slopeCount=int(sizes[-1])), rank)
     negative = ctx.binary("LESS", x, ctx.const_like(0, x))
     return ctx.op("Select", negative, ctx.binary("MUL", x, slope), x)
+
+
+@tflite_op("HARD_SWISH")
+def hard_swish(ctx: Context, node: TfliteNode) -> Value:
+    """``x * min(max(x + 3, 0), 6) / 6``. Of bytes it is a product of 16-bit numbers: ``x`` in steps of the result, and
+    the gate, ``x / 3`` between -1 and 1, moved to 0 to 1 (``HardSwish`` in LiteRT's ``reference/hard_swish.h``)."""
+    to = scaled(ctx, node)
+    found = None if to is None or to.most > 255 else _hard_swish(ctx, node, to)
+    return ctx.unary("HARDSWISH", ctx.real(node, 0)) if found is None else found
+
+
+def _hard_swish(ctx: Context, node: TfliteNode, to: Scaled) -> Value | None:
+    """None for scales that the kernels do not take, or that need more than 32 bits."""
+    step = to.scale / np.float32(128)
+    times, down = _half_factor(float(np.float32(step / to.result)))
+    gate_times, left = _half_factor(float(np.float32(step / np.float32(3 / 32768))))
+    if not -15 <= down <= 0 or not -15 <= left <= 8:
+        return None
+    x = _high_half(ctx, to.x, times << 7)
+    if left > 0:  # what is beyond 16 bits once it is shifted gives a gate of 0 or 1 as the last number within does
+        shift = left + 6
+        end = float(1 << (15 - shift))
+        near = to.x if left == 1 else ctx.op("ReLU6", to.x, minValue=-end, maxValue=end)
+        gate = plus(ctx, _high_half(ctx, near, gate_times << shift), 1 << 14)
+        gate = ctx.op("ReLU6", gate, minValue=0.0, maxValue=32767.0)
+    else:
+        gate = right(ctx, plus(ctx, nearest(ctx, _high_half(ctx, to.x, gate_times << 7), -left), 1 << 15), 1)
+    product = ctx.binary("MUL", x, gate)
+    if down:  # toward zero by 15 bits, then rounded by the others
+        made = nearest(ctx, product, 15 - down)
+    else:
+        toward_zero = ctx.binary("BITWISE_AND", right(ctx, product, 31), ctx.const(np.int32(0x7FFF)))
+        made = right(ctx, ctx.binary("ADD", product, toward_zero), 15)
+    return stored(ctx, node, to, made, to.least, to.most)
+
+
+def _half_factor(factor: float) -> tuple[int, int]:
+    """The upper half of a factor's 31 bits, rounded, and the power of two that it is to be multiplied by."""
+    whole, shift = _parts(factor)
+    return min((whole + (1 << 15)) >> 16, 0x7FFF), shift
+
+
+def _high_half(ctx: Context, x: Value, number: int) -> Value:
+    """``x * number / 2^15``, rounded."""
+    return right(ctx, plus(ctx, _times(ctx, x, number), 1 << 14), 15)
+
+
+@tflite_op("SQUARED_DIFFERENCE")
+def squared_difference(ctx: Context, node: TfliteNode) -> Value:
+    """Of ``int8``: both operands in steps of 2^-6 of the coarser one's, their difference multiplied by itself."""
+    given, second = node.tensors_in[0], _operand(ctx, node, 1)
+    to = scaled(ctx, node) if given is not None and given.type == "INT8" and second is not None else None
+    if to is not None and second is not None:
+        y, scale = second
+        coarse = 2.0 * float(max(to.scale, scale))
+        parts = [multiplied(ctx, _times(ctx, v, 128), float(s) / coarse) for v, s in ((to.x, to.scale), (y, scale))]
+        whole, shift = _parts(coarse * coarse / float(np.float32(1 << 14) * to.result))
+        if parts[0] is not None and parts[1] is not None and shift <= 0:
+            apart = ctx.binary("SUB", parts[0], parts[1])
+            product = ctx.binary(
+                "MUL", ctx.cast(ctx.binary("MUL", apart, apart), DType.I64), ctx.const(np.int64(whole))
+            )
+            halved = ctx.binary("ADD", product, ctx.const(np.int64(1 << 30)))
+            high = ctx.cast(ctx.binary("RIGHTSHIFT", halved, ctx.const(np.int64(31))), DType.I32)
+            return stored(ctx, node, to, nearest(ctx, high, -shift), to.least, to.most)
+    return ctx.binary("SquaredDifference", ctx.real(node, 0), ctx.real(node, 1))
+
+
+def _operand(ctx: Context, node: TfliteNode, index: int) -> tuple[Value, np.float32] | None:
+    """An operand's bytes (int32, less their zero point) and their scale."""
+    q = node.quantization(index)
+    if q is None or not _single(q) or not -256 < int(q.zero.reshape(-1)[0]) < 256:
+        return None
+    zero = int(q.zero.reshape(-1)[0])
+    x = ctx.cast(node.input(index), DType.I32)
+    return plus(ctx, x, -zero) if zero else x, np.float32(q.scale.reshape(-1)[0])
 
 
 @tflite_op("QUANTIZE", "DEQUANTIZE")
@@ -208,7 +292,7 @@ def requantized(ctx: Context, node: TfliteNode) -> Value:
 # -- integers -------------------------------------------------------------------------------------------------------
 
 
-def _right(ctx: Context, x: Value, bits: int) -> Value:
+def right(ctx: Context, x: Value, bits: int) -> Value:
     return ctx.binary("RIGHTSHIFT", x, ctx.const(np.int32(bits)))
 
 
@@ -216,5 +300,5 @@ def _times(ctx: Context, x: Value, number: int) -> Value:
     return ctx.binary("MUL", x, ctx.const(np.int32(number)))
 
 
-def _plus(ctx: Context, x: Value, number: int) -> Value:
+def plus(ctx: Context, x: Value, number: int) -> Value:
     return ctx.binary("ADD", x, ctx.const(np.int32(number)))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
 from MNN.frontends.common.nearest import taken, unlike_ours
 from MNN.frontends.tflite.context import Context
 from MNN.frontends.tflite.node import TfliteNode
+from MNN.frontends.tflite.operators.rescaled import nearest, plus, right
 from MNN.frontends.tflite.registry import tflite_op
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
@@ -15,46 +19,105 @@ from MNN.ops.images.resize_tables import Method
 
 @tflite_op("RESIZE_BILINEAR")
 def resize_bilinear(ctx: Context, node: TfliteNode) -> Value:
-    """Of 16 bits, pixels lie at whole 1024ths of the distance of two, as the only kernel for them has it."""
+    """Of integers as LiteRT's reference kernels have it, to the bit: ``uint8`` in floats, the others in integers, where
+    pixels lie at whole 1024ths of the distance of two (``ResizeBilinear`` and ``ResizeBilinearInteger`` in
+    ``reference/resize_bilinear.h``)."""
     half, aligned = node.flag("half_pixel_centers"), node.flag("align_corners")
-    made, given, tensor = ctx.constant_ints(node.input(1)) or [], node.input(0).shape or (), node.tensors_in[0]
-    sizes = [d for d in given[1:3] if isinstance(d, int) and d > 0]
-    exact = tensor is not None and tensor.type == "INT16" and len(sizes) == len(made) == 2 and min(made) > 0
-    transform = "half_pixel" if half else "align_corners" if aligned else "asymmetric"
-    names = {"half_pixel": "HalfPixels", "align_corners": "AlignCorners", "asymmetric": "Asymmetric"}
+    found = _of_integers(ctx, node, half, aligned)
+    if found is not None:
+        return found
+    transform = "HalfPixels" if half else "AlignCorners" if aligned else "Asymmetric"
 
     def resized(x: Value) -> Value:
-        if exact:
-            for axis, size, count in zip((2, 3), sizes, made, strict=True):
-                x = _blended(ctx, x, axis, _places(size, count, half, aligned), size)
-            return x
         return ctx.op(
-            "Interp", x, ctx.cast(node.input(1), DType.I32), resizeType=2, ctm=names[transform], alignCorners=aligned,
+            "Interp", x, ctx.cast(node.input(1), DType.I32), resizeType=2, ctm=transform, alignCorners=aligned,
             halfPixelCenters=half,
         )  # fmt: skip
 
     return ctx.channels_last(ctx.mean_of_steps(node, node.input(0), ctx.channels_first(node, 0), resized))
 
 
-def _places(size: int, count: int, half: bool, aligned: bool) -> np.ndarray:
-    """Where ``count`` pixels lie among ``size``, in 1024ths: at the last of them where a step that was rounded up leads
-    beyond."""
-    first, last = (size - 1, count - 1) if aligned and count > 1 else (size, count)
+def _of_integers(ctx: Context, node: TfliteNode, half: bool, aligned: bool) -> Value | None:
+    """Integers of one scale as they are stored; None for others, and for sizes that only running tells."""
+    x, given, result = node.input(0), node.quantization(0), node.result_quantization()
+    made, sizes = ctx.constant_ints(node.input(1)) or [], [d for d in (x.shape or ())[1:3] if isinstance(d, int)]
+    if given is None or result is None or not given.same(result) or x.dtype not in (DType.U8, DType.I8, DType.I16):
+        return None
+    if len(made) != 2 or len(sizes) != 2 or min(*made, *sizes) < 1:
+        return None
+    both = list(zip((1, 2), sizes, made, strict=True))
+    if x.dtype is DType.U8:
+        return _blended_floats(ctx, x, [_float_places(*axis, half, aligned) for axis in both])
+    rows, columns = (_integer_places(*axis, half, aligned) for axis in both)
+    lines = _sum(ctx, [ctx.binary("MUL", ctx.cast(line, DType.I32), part) for line, part in rows.parts(ctx, x)])
+    if x.dtype is DType.I8:
+        total = _sum(ctx, [ctx.binary("MUL", line, part) for line, part in columns.parts(ctx, lines)])
+        return ctx.cast(nearest(ctx, total, 20), x.dtype)
+    # 37 bits: the upper ones and the lower ten, multiplied apart
+    upper, lower = [], []
+    for line, part in columns.parts(ctx, lines):
+        upper.append(ctx.binary("MUL", right(ctx, line, 10), part))
+        lower.append(ctx.binary("MUL", ctx.binary("BITWISE_AND", line, ctx.const(np.int32(1023))), part))
+    high, low = _sum(ctx, upper), _sum(ctx, lower)
+    carried = ctx.binary("ADD", high, right(ctx, low, 10))
+    low = plus(ctx, ctx.binary("ADD", low, right(ctx, carried, 31)), 1 << 19)
+    return ctx.cast(right(ctx, ctx.binary("ADD", high, right(ctx, low, 10)), 10), x.dtype)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """The two lines along an axis that each new one is a mean of, and the share of the second."""
+
+    axis: int
+    low: np.ndarray
+    high: np.ndarray
+    share: np.ndarray
+    whole: int = 1
+
+    def parts(self, ctx: Context, x: Value) -> list[tuple[Value, Value]]:
+        """The lines of NHWC, and their shares."""
+        column = [-1, *[1] * (3 - self.axis)]
+        shares = [v.astype(self.share.dtype).reshape(column) for v in (self.whole - self.share, self.share)]
+        lines = [ctx.op("GatherV2", x, ctx.const(at), ctx.const(self.axis)) for at in (self.low, self.high)]
+        return [(line, ctx.const(share)) for line, share in zip(lines, shares, strict=True)]
+
+
+def _span(size: int, count: int, aligned: bool) -> tuple[int, int]:
+    return (size - 1, count - 1) if aligned and count > 1 else (size, count)
+
+
+def _integer_places(axis: int, size: int, count: int, half: bool, aligned: bool) -> _Places:
+    """In 1024ths: at the last line where a step that was rounded up leads beyond."""
+    first, last = _span(size, count, aligned)
     step = (1024 * first + last // 2) // last
-    return np.minimum(np.arange(count, dtype=np.int64) * step + (step // 2 - 512 if half else 0), 1024 * (size - 1))
+    at = np.minimum(np.arange(count, dtype=np.int64) * step + (step // 2 - 512 if half else 0), 1024 * (size - 1))
+    low, high = np.maximum(at, 0) // 1024, np.minimum(-(-at // 1024), size - 1)
+    return _Places(axis, low, high, (at - 1024 * low).astype(np.int32), 1024)
 
 
-def _blended(ctx: Context, x: Value, axis: int, places: np.ndarray, size: int) -> Value:
-    """Neighbours along an axis, each by its share."""
-    low = np.maximum(places, 0) // 1024
-    high = np.minimum(-(-places // 1024), size - 1)
-    column = [-1, *[1] * (3 - axis)]
-    share = ((places - 1024 * low) / 1024).astype(np.float32).reshape(column)
+def _float_places(axis: int, size: int, count: int, half: bool, aligned: bool) -> _Places:
+    first, last = _span(size, count, aligned)
+    scale, at = np.float32(first) / np.float32(last), np.arange(count, dtype=np.float32)
+    at = (at + np.float32(0.5)) * scale - np.float32(0.5) if half else at * scale
+    low = np.clip(np.floor(at), 0, size - 1).astype(np.int64)
+    high = np.clip(np.ceil(at), 0, size - 1).astype(np.int64)
+    return _Places(axis, low, high, at - low.astype(np.float32))
 
-    def taken(lines: np.ndarray, part: np.ndarray) -> Value:
-        return ctx.binary("MUL", ctx.op("GatherV2", x, ctx.const(lines), ctx.const(axis)), ctx.const(part))
 
-    return ctx.binary("ADD", taken(low, 1 - share), taken(high, share))
+def _blended_floats(ctx: Context, x: Value, places: Sequence[_Places]) -> Value:
+    """Four products of a pixel and two shares, added up one after another, and rounded half up."""
+    rows = [ctx.binary("MUL", ctx.cast(row, DType.F32), part) for row, part in places[0].parts(ctx, x)]
+    pixels = [places[1].parts(ctx, row) for row in rows]
+    terms = [ctx.binary("MUL", *pixels[i][k]) for k in (0, 1) for i in (0, 1)]
+    half = ctx.binary("ADD", _sum(ctx, terms), ctx.const(np.float32(0.5)))
+    return ctx.cast(ctx.unary("FLOOR", half), DType.U8)
+
+
+def _sum(ctx: Context, terms: Sequence[Value]) -> Value:
+    total = terms[0]
+    for term in terms[1:]:
+        total = ctx.binary("ADD", total, term)
+    return total
 
 
 @tflite_op("RESIZE_NEAREST_NEIGHBOR", stored=True)
