@@ -44,6 +44,8 @@ class Variable:
         self._back = back
         self._version = 0
         self._seen = 0 if below is None else below.version
+        self._made_by: TorchBuilder | None = None
+        """Of a view, whose graph its value was computed anew in: a branch's is not seen from outside."""
         self._layout: Layout | bool = True
         self._copied: list[tuple[Variable, int]] = []
         self._copies: list[Variable] = []
@@ -66,10 +68,10 @@ class Variable:
         """The value that it has now. Raises :class:`UnsupportedError` where that hangs on the order of elements in
         memory, which is not known."""
         self._check(ctx)
-        if self._below is not None and self._below.version != self._seen:
+        if self._below is not None and (self._below.version != self._seen or not ctx.within(self._made_by)):
             assert self._again is not None
             self._value = self._again(ctx, self._below.read(ctx))
-            self._seen = self._below.version
+            self._seen, self._made_by = self._below.version, ctx
         return self._value
 
     def write(self, ctx: TorchBuilder, value: Value) -> None:
@@ -78,7 +80,7 @@ class Variable:
             if self._back is None:
                 raise ctx.unsupported("writing to a view of this kind", "write to a copy: x.clone()")
             self._below.write(ctx, self._back(ctx, self._below.read(ctx), value))
-            self._seen = self._below.version
+            self._seen, self._made_by = self._below.version, ctx
         else:
             ctx.note_written(self, self._value)
             self._version += 1
@@ -171,6 +173,7 @@ class Variable:
         else:
             before = Variable(self._value, self._below, self._again, self._back)
             before.born, before._version, before._seen = self.born, self._version, self._seen
+            before._made_by, self._made_by = self._made_by, None
             before._layout, before._copied, before._copies = self._layout, self._copied, self._copies
             for view in self._views or ():
                 view._below = before

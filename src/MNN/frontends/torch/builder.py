@@ -48,6 +48,13 @@ class TorchBuilder(GraphBuilder):
         self.written: dict[Written, Value] | None = None
         """Variables that were written since the branch began, with the values that they had."""
 
+    def within(self, other: GraphBuilder | None) -> bool:
+        """Whether what ``other`` computed is seen here: this builds its graph, or one inside that."""
+        at: GraphBuilder | None = self
+        while other is not None and at is not None and at is not other:
+            at = at.parent
+        return at is not None
+
     def note_written(self, variable: Written, before: Value) -> None:
         """Tells the branch being walked that a tensor is about to be written in place."""
         if self.written is not None:
