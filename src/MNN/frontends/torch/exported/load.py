@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from MNN.frontends.torch.exported.output_names import paths
 from MNN.frontends.torch.exported.sizes import dim_of, layout_of
 from MNN.frontends.torch.exported.tensors import Tensors
 from MNN.frontends.torch.numbers import Number
+from MNN.frontends.torch.results import as_output
 from MNN.frontends.torch.states import States
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
@@ -222,20 +222,18 @@ class _Program:
             self._states.end(full, kept.read(self._ctx))
 
     def _user_outputs(self, converter: Converter, arguments: list[Record]) -> None:
-        flat: list[tuple[str, Any]] = []
-        for argument in arguments:
-            found = converter.read(argument)
-            for item in found if isinstance(found, list) else [found]:
-                if isinstance(item, (Variable, Number, Complex)):
-                    flat.append((converter.name_of(argument), item))
         entries = self._module.records("module_call_graph") if self._module.data.get("module_call_graph") else []
         spec = entries[0].data.get("signature") if entries else None
         text = spec.get("out_spec") if isinstance(spec, dict) else None
-        names = paths(text, len(flat)) if isinstance(text, str) else None
-        for i, (name, item) in enumerate(flat):
-            self._ctx.where = f"output '{names[i] if names else name}'"
-            value = item.value if isinstance(item, Number) else item.read(self._ctx)
-            self._graph.outputs.append(self._named(value, names[i] if names else name))
+        names = paths(text, len(arguments)) if isinstance(text, str) else None
+        for i, argument in enumerate(arguments):
+            name = names[i] if names else converter.name_of(argument)
+            self._ctx.where = f"output '{name}'"
+            found = converter.read(argument)
+            for item in found if isinstance(found, list) else [found]:
+                value = as_output(self._ctx, item)
+                if value is not None:
+                    self._graph.outputs.append(self._named(value, name))
 
     def _named(self, value: Value, name: str) -> Value:
         """An output of its own, under its name."""

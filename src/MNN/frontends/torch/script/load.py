@@ -15,8 +15,8 @@ from MNN.frontends.common.graph_builder import ModelState
 from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.archive import Archive
 from MNN.frontends.torch.builder import TorchBuilder
-from MNN.frontends.torch.complex.tensor import Complex
 from MNN.frontends.torch.numbers import Number
+from MNN.frontends.torch.results import as_output
 from MNN.frontends.torch.script.builtins import RaisedError
 from MNN.frontends.torch.script.code import Code
 from MNN.frontends.torch.script.interpreter import Interpreter, Method
@@ -271,15 +271,14 @@ class _Program:
             names: Sequence[str] = getattr(result, "names", ()) or [str(i) for i in range(len(result))]
             for key, item in zip(names, result, strict=True):
                 self._outputs(item, f"{name}.{key}", depth + 1)
-        elif isinstance(result, (Variable, Complex, Number, QuantizedTensor)):
-            if isinstance(result, (Variable, Complex)):
-                self.ctx.where = f"output '{name}'"
-                value = result.read(self.ctx)
-            else:
-                value = result.value if isinstance(result, Number) else result.real(self.ctx)
-            made = self.ctx.op("Identity", value)
-            made.name = self.ctx.unique(name)
-            self.ctx.graph.outputs.append(made)
+        else:
+            self.ctx.where = f"output '{name}'"
+            quantized = isinstance(result, QuantizedTensor)
+            value = result.real(self.ctx) if quantized else as_output(self.ctx, result)
+            if value is not None:
+                made = self.ctx.op("Identity", value)
+                made.name = self.ctx.unique(name)
+                self.ctx.graph.outputs.append(made)
 
 
 __all__ = ["Given", "Inputs", "load"]
