@@ -244,6 +244,44 @@ class Replaced(nn.Module):
         return torch.stack(rows), y + 1
 
 
+class Edited(nn.Module):
+    """Lists of an open length that are put into, taken from, turned round, ordered and reduced."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, int, Tensor, Tensor, int]:
+        n = int(x.abs().sum()) % 5 + 2
+        rows: list[Tensor] = []
+        for i in range(n):
+            rows.insert(0, x[i % 3] * i)
+        rows.insert(n - 1, x[0])
+        last, second = rows.pop(), rows.pop(1)
+        del rows[n - 2]
+        rows.reverse()
+        numbers = [i * i - 2 * n for i in range(n)]
+        numbers.sort(reverse=True)
+        numbers.append(numbers[0] + 1)
+        total = sum(numbers) + max(numbers) - min(numbers)
+        backwards = torch.tensor(sorted(numbers)[::-1])
+        return torch.stack(rows[::-1]), last - second, total, backwards, torch.stack(rows), 7
+
+
+class Accumulated(nn.Module):
+    """``+=`` in loops: the same tensor in every turn, which has other names and is a part of another one."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        total = torch.zeros(x.shape[1])
+        other = total
+        whole = x * 1.0
+        row = whole[1]
+        for i in range(int(x.abs().sum()) % 5):
+            for j in range(i):
+                if bool(x[j % 3].sum() > 0):
+                    total += x[i % 3] * x[j % 3]
+                else:
+                    row *= 0.5
+            row += total
+        return total, other * 2, whole
+
+
 class HeldIsWritten(nn.Module):
     """Refused: what a list holds is written in place, and the list is read."""
 
@@ -300,6 +338,8 @@ MODULES = {
     "Suppressed": lambda draw: Suppressed(),
     "Numbers": lambda draw: Numbers(),
     "Replaced": lambda draw: Replaced(),
+    "Edited": lambda draw: Edited(),
+    "Accumulated": lambda draw: Accumulated(),
 }
 
 

@@ -186,36 +186,53 @@ def _mul(ctx: TorchBuilder, x: Any, y: Any) -> Any:
 def _pop(ctx: TorchBuilder, container: Any, index: Any = -1) -> Any:
     if isinstance(container, dict):
         return container.pop(index)
-    return container.pop(_index(ctx, index, len(container)))
+    found = _get(ctx, container, index)
+    _delete(ctx, container, index)
+    return found
 
 
 def _insert(ctx: TorchBuilder, container: list[Any], index: Any, item: Any) -> None:
-    container.insert(ctx.known(index, "a place in a list"), item)
+    if isinstance(index, Number) or open_lists.is_open(container):
+        refill(container, open_lists.inserted(ctx, container, index, item))
+    else:
+        container.insert(index, item)
 
 
 def _delete(ctx: TorchBuilder, container: Any, index: Any) -> None:
-    del container[index if isinstance(container, dict) else _index(ctx, index, len(container))]
+    if isinstance(container, list) and (isinstance(index, Number) or open_lists.is_open(container)):
+        refill(container, open_lists.removed(ctx, container, index))
+    else:
+        del container[index if isinstance(container, dict) else _index(ctx, index, len(container))]
+
+
+def _reverse(ctx: TorchBuilder, container: list[Any]) -> None:
+    refill(container, open_lists.backwards(ctx, container))
 
 
 def _extreme(way: str) -> Callable[..., Any]:
     def found(ctx: TorchBuilder, numbers: Any, *more: Any) -> Any:
+        if open_lists.is_open(numbers) and not more:
+            return open_lists.reduced(ctx, numbers, f"a{way}")
         return known_number(ctx, compute(ctx, way, *numbers)) if not more else NOT_PLAIN
 
     return found
 
 
 def _sum(ctx: TorchBuilder, numbers: Any, *more: Any) -> Any:
+    if open_lists.is_open(numbers):
+        return open_lists.reduced(ctx, numbers, "sum")
     return known_number(ctx, compute(ctx, "sum", *numbers))
 
 
 def _sorted(ctx: TorchBuilder, items: list[Any], *reverse: Any) -> list[Any]:
-    if any(isinstance(item, Number) for item in items):
-        raise ctx.unsupported("the order of numbers known only at run time", "use torch.sort of a tensor")
-    return sorted(items, reverse=bool(reverse and reverse[0]))
+    descending = bool(reverse and reverse[0])
+    if open_lists.is_open(items) or any(isinstance(item, (Number, Variable)) for item in items):
+        return open_lists.in_order(ctx, items, descending)
+    return sorted(items, reverse=descending)
 
 
 def _sort(ctx: TorchBuilder, items: list[Any], *reverse: Any) -> None:
-    items[:] = _sorted(ctx, items, *reverse)
+    refill(items, _sorted(ctx, items, *reverse))
 
 
 def _range_length(ctx: TorchBuilder, start: Any, end: Any, step: Any) -> Any:
@@ -254,7 +271,30 @@ _CHANGING = frozenset(
      "sort")
 )  # fmt: skip
 _ON_OPEN = frozenset(
-    ("len", "__getitem__", "select", "_set_item", "append", "extend", "add", "add_", "slice", "clear", "copy", "list")
+    (
+        "len",
+        "__getitem__",
+        "select",
+        "_set_item",
+        "append",
+        "extend",
+        "add",
+        "add_",
+        "slice",
+        "clear",
+        "copy",
+        "list",
+        "pop",
+        "insert",
+        "Delete",
+        "__delitem__",
+        "reverse",
+        "sort",
+        "sorted",
+        "sum",
+        "min",
+        "max",
+    )
 )
 _ANY: dict[str, Callable[..., Any]] = {
     "__is__": _is,
@@ -303,7 +343,7 @@ _CONTAINERS: dict[str, Callable[..., Any]] = {
     "clear": lambda ctx, x: x.clear(),
     "copy": lambda ctx, x: x.copy(),
     "list": lambda ctx, x: list(x),
-    "reverse": lambda ctx, x: x.reverse(),
+    "reverse": _reverse,
     "keys": lambda ctx, x: list(x.keys()),
     "values": lambda ctx, x: list(x.values()),
     "items": lambda ctx, x: [tuple(i) for i in x.items()],

@@ -116,6 +116,10 @@ def _loop(
     while True:
         turn = _Turn(walker, carried, lost, body, target, test)
         turn.check_begun(bare)
+        still = turn.unmoved()
+        if still:
+            carried = _Carried(scope, [n for n in carried.names if n not in still], carried.containers, carried.tensors)
+            continue
         more, written = turn.changed(), turn.written()
         if not more and not written:
             break
@@ -202,6 +206,14 @@ class _Turn:
             before, after = self._carried.scope[name], self.outcome.scope[name]
             if not isinstance(before, Maybe) and isinstance(after, Maybe):
                 raise _Begins(name, after, self.outcome)
+
+    def unmoved(self) -> set[str]:
+        """Names that mean the same tensor after a turn as before it, for all that was written into it: ``x += y``.
+
+        What they mean does not change from turn to turn; what it holds does.
+        """
+        scope = self.outcome.scope
+        return {n for n in self._carried.names if isinstance(scope[n], Variable) and scope[n] is self._inner[n]}
 
     def written(self) -> list[Variable]:
         """Tensors from outside that the body wrote in place and that are not carried yet.

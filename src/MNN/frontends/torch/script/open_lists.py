@@ -21,7 +21,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 from MNN.ir.shape import Dim
 
-ADVICE = "items of one shape and type can be stacked, joined, indexed, appended to"
+ADVICE = "items of one shape and type can be stacked, joined, indexed, cut, reversed, added and removed"
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,10 +187,60 @@ def replaced(ctx: TorchBuilder, items: Sequence[Any], index: Int, new: Any) -> l
 
 
 def part(ctx: TorchBuilder, items: Sequence[Any], start: Any, end: Any, step: Any) -> list[Any]:
-    """A slice of such a list."""
+    """A slice of such a list; backwards only of all of it."""
+    step = 1 if step is None else step
+    if isinstance(step, int) and step < 0:
+        if start is not None or end is not None:
+            raise ctx.unsupported(
+                "a part of a list of an open length, backwards,", "use all of it, or reverse it before"
+            )
+        items, step = backwards(ctx, items), -step
+    if step == 1 and start is None and end is None:
+        return list(items)
     lines, form = gathered(ctx, items, "a slice of a list")
-    cut = call(ctx, "slice", [lines, 0, start, end, 1 if step is None else step], {})
+    cut = call(ctx, "slice", [lines, 0, start, end, step], {})
     return [as_run(cut, items, form.numbers)]
+
+
+def backwards(ctx: TorchBuilder, items: Sequence[Any]) -> list[Any]:
+    """The items in reverse."""
+
+    def turned(item: Any) -> Any:
+        if not isinstance(item, Run):
+            return item
+        return as_run(call(ctx, "flip", [item.items, [0]], {}), [item], item.numbers)
+
+    return [turned(item) for item in reversed(items)]
+
+
+def inserted(ctx: TorchBuilder, items: Sequence[Any], index: Int, new: Any) -> list[Any]:
+    """The list with an item more, before that at ``index``."""
+    if index == 0:
+        return [new, *items]
+    return [*part(ctx, items, None, index, 1), new, *part(ctx, items, index, None, 1)]
+
+
+def removed(ctx: TorchBuilder, items: Sequence[Any], index: Int) -> list[Any]:
+    """The list without the item at ``index``."""
+    place: Any = index
+    if isinstance(index, Number):
+        place = compute(ctx, "ite", compute(ctx, "lt", index, 0), compute(ctx, "add", index, length(ctx, items)), index)
+    before = part(ctx, items, None, place, 1)
+    return before if place == -1 else [*before, *part(ctx, items, compute(ctx, "add", place, 1), None, 1)]
+
+
+def reduced(ctx: TorchBuilder, items: Sequence[Any], way: str) -> Number:
+    """One number of a list of them: their ``sum``, ``amax`` or ``amin``."""
+    lines, _ = gathered(ctx, items, f"'{way}' of a list")
+    return Number(call(ctx, way, [lines], {}).read(ctx))
+
+
+def in_order(ctx: TorchBuilder, items: Sequence[Any], descending: bool) -> list[Any]:
+    """Numbers in order."""
+    lines, form = gathered(ctx, items, "the order of a list")
+    if not form.numbers:
+        raise ctx.unsupported("the order of a list of tensors", "use torch.sort of a tensor")
+    return [Run(call(ctx, "sort", [lines, 0, descending], {})[0], True)]
 
 
 def as_tensor(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
