@@ -26,7 +26,7 @@ FEEDS = {"x": np.random.default_rng(0).standard_normal((1, 3, 32, 32)).astype(np
 
 @dataclasses.dataclass(frozen=True)
 class Careless(KernelSpec):
-    """``out[block] = scratch[0]``, which it never writes before it has read it."""
+    """``out[block] = scratch[0]``, which it never writes before it has read it. Scratch lasts from block to block."""
 
     def slots(self) -> tuple[str, ...]:
         return ("out",)
@@ -35,10 +35,17 @@ class Careless(KernelSpec):
         lines = (
             "define void @kernel(ptr %args, i64 %begin, i64 %end, ptr %scratch) {",
             "%out = load ptr, ptr %args",
-            "%at = getelementptr float, ptr %out, i64 %begin",
+            "br label %next",
+            "next:",
+            "%block = phi i64 [ %begin, %0 ], [ %after, %next ]",
+            "%at = getelementptr float, ptr %out, i64 %block",
             "%x = load float, ptr %scratch",
             "store float %x, ptr %at",
             "store float 1.0, ptr %scratch",
+            "%after = add i64 %block, 1",
+            "%more = icmp slt i64 %after, %end",
+            "br i1 %more, label %next, label %done",
+            "done:",
             "ret void",
             "}",
         )
@@ -59,6 +66,20 @@ def test_every_block_finds_its_scratch_unwritten() -> None:
     row = Row(poison.alone(kernel, aligned_bytes(64)), [out.ctypes.data], out.size, 1 << 62)
     NativeProgram([row]).run()
     assert np.isnan(out).all()
+
+
+def test_blocks_of_a_product_are_alone_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later as many together as a worker takes at least; a product of another size is another product."""
+    monkeypatch.setattr(poison, "_WERE_ALONE", set())
+    (kernel,) = Library(host_target()).load([Careless()])
+    step = Command(Careless(), {"out": Ref(Buffer(20), 0), "rows": 5}, 5, 2, flops=10)
+    wider = dataclasses.replace(step, args={**step.args, "rows": 6})
+    assert poison.product_of(kernel, dataclasses.replace(step, flops=0)) is None
+    for asked, together in ((step, 1), (step, 2), (wider, 1), (step, 2)):
+        out = np.zeros(5, np.float32)
+        run = poison.alone(kernel, aligned_bytes(64), asked.grain, poison.product_of(kernel, asked))
+        NativeProgram([Row(run, [out.ctypes.data], out.size, 1 << 62)]).run()
+        assert np.isnan(out).tolist() == [block % together == 0 for block in range(5)]
 
 
 def test_memory_is_unwritten_when_it_comes_into_use() -> None:

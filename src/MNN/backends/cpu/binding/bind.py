@@ -250,7 +250,8 @@ class BoundProgram(TimedBound):
                 if fresh is None:
                     commands.append(Command(address, args, c.blocks, c.grain, c.origin))
                 else:
-                    run = poison.alone(address, aligned_bytes(own))
+                    product = poison.product_of(address, c) if self.program.open_sizes is None else None
+                    run = poison.alone(address, aligned_bytes(own), c.grain, product)
                     commands.append(Command(poison.before(run, fresh[number]), args, c.blocks, _WHOLE, c.origin))
             else:
                 assert c.host is not None

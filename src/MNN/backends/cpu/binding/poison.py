@@ -6,6 +6,10 @@ times infinity is NaN. Here all of it is filled before it is used: memory as it 
 run, each of its buffers again ahead of the first command that touches it (something else may have lain there), scratch
 ahead of every single block (blocks may go to any thread), and arrays for outputs. Results must have the same bits as
 without.
+
+Block by block, a product takes up to twenty times as long: each packs what the others of a worker's share would find.
+Which places of scratch it reads follows from its kernel and sizes, whatever the numbers are, so that its blocks are
+alone the first time that a process computes it; later, scratch is filled ahead of as many as a worker takes at least.
 """
 
 from __future__ import annotations
@@ -29,6 +33,9 @@ Span = tuple[int, int]
 HostFunction = Callable[[NDArray[np.int64], int, int], None]
 """See :mod:`MNN.backends.cpu.native_loop.native`."""
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+Product = tuple[int, ...]
+"""What tells a product from others, wherever its numbers lie: its kernel's address, how many blocks, and its sizes."""
+_WERE_ALONE: set[Product] = set()
 
 
 def _memory(span: Span) -> NDArray[np.uint8]:
@@ -79,19 +86,28 @@ def before(function: HostFunction, fresh: Sequence[Span]) -> HostFunction:
     return run
 
 
-def alone(kernel: int, scratch: NDArray[np.uint8]) -> HostFunction:
+def product_of(kernel: int, step: Step) -> Product | None:
+    """What a step computes if it is a product by itself, and nothing otherwise."""
+    if not step.flops or step.stages:
+        return None
+    return (kernel, step.blocks, *(v for v in step.args.values() if isinstance(v, int)))
+
+
+def alone(kernel: int, scratch: NDArray[np.uint8], grain: int = 1, product: Product | None = None) -> HostFunction:
     """A command in Python that runs all blocks of a kernel, which it is handed in one piece, each alone in poisoned
-    ``scratch``."""
+    ``scratch``; of a ``product`` whose blocks were alone before, ``grain`` together."""
     entry, again, where = _ENTRY(loop_functions().flushed()), filler(scratch), scratch.ctypes.data
 
     def run(args: NDArray[np.int64], begin: int, end: int) -> None:
         call = np.array([kernel, args.ctypes.data], np.int64)
-        this = call.ctypes.data
-        for block in range(begin, end):
+        this, together = call.ctypes.data, grain if product in _WERE_ALONE else 1
+        for block in range(begin, end, together):
             again()
-            entry(this, block, block + 1, where)
+            entry(this, block, min(block + together, end), where)
+        if product is not None:
+            _WERE_ALONE.add(product)
 
     return run
 
 
-__all__ = ["alone", "before", "fresh_spans"]
+__all__ = ["alone", "before", "fresh_spans", "product_of"]
