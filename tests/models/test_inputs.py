@@ -17,7 +17,7 @@ from tests.models.answers import SINGLE
 from tests.models.clips import clip, is_video, with_clip
 from tests.models.runners import onnxruntime_runner
 from tests.models.task import Task, largest_error
-from tests.programs import digest_of
+from tests.programs import Tried
 
 BOUNDS = {"high": 1e-4, "normal": 5e-4, "low": 3e-1}
 """Of the largest output: of random weights, which amplify errors more than trained ones do."""
@@ -56,18 +56,13 @@ def compare(path: Path, inputs: list[Feeds], bounds: Mapping[str, float], monkey
     def control(seed: int) -> float:  # only where it decides: without its optimiser, ONNX Runtime is slow
         return CONTROL * largest_error(plain(inputs[seed]), expected[seed])
 
-    tried: dict[str, tuple[float, bytes]] = {}
+    tried = Tried()
     for precision, bound in bounds.items():
         monkeypatch.delenv("MNN_POISON", raising=False)
         session = MNN.load(path, precision=precision, threads=2)
-        first = session.run(inputs[0])
-        program = digest_of(session, inputs)
-        if program in tried:  # as where a processor multiplies single precision fastest
-            stricter, numbers = tried[program]
-            assert stricter <= bound
-            assert bits(first) == numbers, f"{precision}: the same program gives something else"
+        if tried.before(session, inputs, bound):
             continue
-        found = [first, *(session.run(feeds) for feeds in inputs[1:])]
+        found = [session.run(feeds) for feeds in inputs]
         for seed, (given, want) in enumerate(zip(found, expected, strict=True)):
             error = largest_error(given, want)
             assert error < bound or error < control(seed), (
@@ -81,12 +76,6 @@ def compare(path: Path, inputs: list[Feeds], bounds: Mapping[str, float], monkey
                 same = several and largest_error({name: numbers}, {name: given[name]}) < bound
                 same = same or numbers.tobytes() == given[name].tobytes()
                 assert same, f"{precision}: '{name}' came of unwritten memory"
-        if program is not None:
-            tried[program] = bound, bits(first)
-
-
-def bits(outputs: Mapping[str, npt.NDArray[np.generic]]) -> bytes:
-    return b"".join(array.tobytes() for array in outputs.values())
 
 
 @pytest.mark.parametrize("name", list(ARCHITECTURES))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 
-from MNN.backends.cpu.targets.base import families
+from MNN.backends.cpu.targets.base import _host_target, families
 from MNN.backends.cpu.targets.emulation import FEATURES
 from MNN.backends.cpu.targets.host import processor
 
@@ -28,10 +28,13 @@ _X86 = {
 
 
 def processors() -> dict[str, str]:
-    """By name, what ``MNN_TARGET`` is for each; the machine's own, whatever it is, has an empty text."""
+    """By name, what ``MNN_TARGET`` is for each; the machine's own, whatever it is, has an empty text, and stands for
+    the one of them that it is."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return {"own": ""}
-    return {"own": "", **{name: _text(target, features) for name, (target, features) in _X86.items()}}
+    texts = {name: _text(target, features) for name, (target, features) in _X86.items()}
+    own = _host_target(None)
+    return {"own": "", **{name: text for name, text in texts.items() if _host_target(text) != own}}
 
 
 def _text(target: str, features: tuple[str, ...]) -> str:
