@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from MNN.backends.base.candidates import restricted
+from MNN.backends.cpu.loops.transpose import TransposeSpec
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.runtime.config import Config
@@ -21,6 +22,12 @@ ROUNDED = 0.02
 
 def gradients(node, operands, weights, config):
     """The result of a node of two operands, and their gradients when it is summed up with ``weights``."""
+    graph, feeds = graph_of(node, operands, weights)
+    return [np.asarray(a) for a in Executor(graph, config).run(feeds, graph.outputs)]
+
+
+def graph_of(node, operands, weights):
+    """The graph of these, and what it is fed."""
     inputs = [Value(f"x{i}", DType.F32, a.shape) for i, a in enumerate(operands)]
     given = Value("weights", DType.F32, weights.shape)
     y, product, total = Value("y"), Value("product"), Value("total")
@@ -33,8 +40,7 @@ def gradients(node, operands, weights, config):
         Node("Gradient", "gradient", [total, *inputs], slopes),
     ]
     graph = Graph("gradients", [*inputs, given], [y, *slopes], nodes)
-    feeds = dict(zip(graph.inputs, (*operands, weights), strict=True))
-    return [np.asarray(a) for a in Executor(graph, config).run(feeds, graph.outputs)]
+    return graph, dict(zip(graph.inputs, (*operands, weights), strict=True))
 
 
 def seen(kernel, strides, dilations, out):
@@ -160,3 +166,26 @@ def test_products_of_odd_sizes(m, k, n, transposed, threads):
     for a, b in zip(found, wanted, strict=True):
         assert a.shape == b.shape
         assert np.abs(a - b).max(initial=0) <= EXACT * np.abs(b).max(initial=0)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("k", "n"), [(24, 168), (168, 24), (40, 40)])
+def test_one_matrix_of_a_batch_has_its_gradient_from_the_wider_side_as_it_lies(k, n, turned):
+    """Rows are transposed of the narrower side, and results not at all where both are as wide."""
+    batch, rows = 3, 400
+    rng = np.random.default_rng(k)
+    x = rng.normal(size=(batch, rows, k)).astype(np.float32)
+    y = rng.normal(size=(n, k) if turned else (k, n)).astype(np.float32)
+    g = rng.normal(size=(batch, rows, n)).astype(np.float32)
+    graph, feeds = graph_of(("MatMul", {"transposeA": False, "transposeB": turned}), [x, y], g)
+    executor = Executor(graph, Config(threads=1, precision="high"))
+    slope = graph.outputs[2]
+    found = np.asarray(executor.run(feeds, [slope])[0])
+    wide = x.astype(np.float64).reshape(-1, k), g.astype(np.float64).reshape(-1, n)
+    wanted = wide[1].T @ wide[0] if turned else wide[0].T @ wide[1]
+    assert np.abs(found - wanted).max() <= EXACT * np.abs(wanted).max()
+    programs = [part.program for part in executor.plan(feeds, [slope]).bound.parts()]
+    copies = [c for program in programs for c in program.commands if isinstance(c.kernel, TransposeSpec)]
+    sizes = [c.args["rows"] * c.args["cols"] for c in copies]
+    assert max(sizes) == batch * rows * min(k, n)
+    assert len(sizes) == (1 if k == n else 1 + (turned == (k < n)))

@@ -34,9 +34,24 @@ def row_product(b: Builder, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _is_turned(y: Tensor) -> bool:
-    """Whether a matrix is another one with its axes exchanged."""
+    """Whether a matrix is another one with its axes exchanged, outer axes of one aside."""
     view = y.producer
+    if isinstance(view, p.Reshape) and y.shape[-2:] == view.inputs[0].shape[-2:]:
+        return _is_turned(view.inputs[0])
     return isinstance(view, p.Permute) and list(view.perm) == [*range(y.rank - 2), y.rank - 1, y.rank - 2]
+
+
+def _of_one_matrix(b: Builder, x: Tensor, given: Tensor, turned: bool) -> Tensor:
+    """``x.T @ given`` of matrices with as many rows, all of which one matrix was multiplied with.
+
+    Columns of the left side are transposed, those of the right one copied into panels, which takes about half as long;
+    so the wider matrix is the right one, unless the product would then lie in the wrong order (that of the matrix, or
+    of the one that it is a ``turned`` view of) and is not small beside what is saved."""
+    rows, left, right = x.shape[0], x.shape[1], given.shape[1]
+    if all(type(n) is int for n in (rows, left, right)):
+        saved, order = rows * (left - right), 2 * left * right
+        turned = saved > -order if turned else saved > order
+    return transposed(b, row_product(b, given, x)) if turned else row_product(b, x, given)
 
 
 @rule(p.MatMul)
@@ -49,10 +64,7 @@ def _matmul(b: Builder, prim: p.MatMul, g: Cotangents, wanted: Wanted) -> Sequen
     if wanted[1] and prod(y.shape[:-2]) == 1 and prod(given.shape[:-2]) == prod(x.shape[:-2]):
         # one matrix for the whole batch: its rows are rows of one large product
         rows, wide = (b.reshape(t, (prod(t.shape[:-1]), t.shape[-1])) for t in (x, given))
-        if _is_turned(y):  # as rows of what it is a view of, which its gradient is added to
-            right = b.reshape(transposed(b, row_product(b, wide, rows)), y.shape)
-        else:
-            right = b.reshape(row_product(b, rows, wide), y.shape)
+        right = b.reshape(_of_one_matrix(b, rows, wide, _is_turned(y)), y.shape)
     elif wanted[1]:
         right = sum_to(b, b.matmul(transposed(b, x), given), y.shape)
     return [left, right]
