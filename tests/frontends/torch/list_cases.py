@@ -264,6 +264,22 @@ class Edited(nn.Module):
         return torch.stack(rows[::-1]), last - second, total, backwards, torch.stack(rows), 7
 
 
+class TakenApart(nn.Module):
+    """Tensors as lists of their numbers and of their parts, whose count the data or the sizes say."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, int, float, Tensor, Tensor]:
+        counts: list[int] = (x.sum(1) * 3).long().tolist()
+        kept: list[float] = x[:, 0][x[:, 1] > 0].tolist()
+        first, second = x.unbind(0)[:2]
+        total, weighted = 0, 0.0
+        for n in counts:
+            total += n
+        for i, row in enumerate(torch.unbind(x)):
+            weighted += float(row[1]) * i
+        columns = [c * 2 for c in x.unbind(1)]
+        return torch.tensor(kept), total, weighted, first - second, torch.stack(columns)
+
+
 class Accumulated(nn.Module):
     """``+=`` in loops: the same tensor in every turn, which has other names and is a part of another one."""
 
@@ -340,6 +356,7 @@ MODULES = {
     "Replaced": lambda draw: Replaced(),
     "Edited": lambda draw: Edited(),
     "Accumulated": lambda draw: Accumulated(),
+    "TakenApart": lambda draw: TakenApart(),
 }
 
 

@@ -18,6 +18,7 @@ from MNN.frontends.torch.script.code import Code, ScriptClass, complex_number, d
 from MNN.frontends.torch.script.journal import Unmerged, check_merged, note_attribute
 from MNN.frontends.torch.script.loops import loop
 from MNN.frontends.torch.script.objects import Objects
+from MNN.frontends.torch.script.open_lists import is_open, item
 from MNN.frontends.torch.script.operators import operate
 from MNN.frontends.torch.script.optional import UNINITIALIZED, unwrapped
 from MNN.frontends.torch.script.outcomes import Returned
@@ -143,10 +144,12 @@ class Interpreter:
             scope[target.id] = value
         elif isinstance(target, (ast.Tuple, ast.List)):
             items = list(value) if isinstance(value, (list, tuple)) else None
+            if is_open(value):  # of this length, or torch would raise an exception
+                items = [item(self.ctx, value, i) for i in range(len(target.elts))]
             if items is None or len(items) != len(target.elts):
                 raise FormatError(f"{len(target.elts)} names for what is no list of so many")
-            for one, item in zip(target.elts, items, strict=True):
-                self._assign(one, item, scope)
+            for one, part in zip(target.elts, items, strict=True):
+                self._assign(one, part, scope)
         elif isinstance(target, ast.Attribute):
             owner = self.evaluate(target.value, scope)
             if not isinstance(owner, ScriptObject):
@@ -184,8 +187,8 @@ class Interpreter:
         else:
             items = self.evaluate(source, scope)
             check_merged([items])
-        for item in list(items):
-            self._assign(node.target, item, scope)
+        for one in list(items):
+            self._assign(node.target, one, scope)
             self.walk(node.body, scope)
 
     def _while(self, node: ast.While, scope: dict[str, Any]) -> None:

@@ -202,6 +202,24 @@ def part(ctx: TorchBuilder, items: Sequence[Any], start: Any, end: Any, step: An
     return [as_run(cut, items, form.numbers)]
 
 
+def taken_apart(ctx: TorchBuilder, x: Variable, axis: int = 0) -> list[Any] | None:
+    """The parts of a tensor along an axis of an open size (``unbind``); None where the size is known."""
+    shape = x.read(ctx).shape
+    if shape is None or isinstance(shape[axis], int):
+        return None
+    return [as_run(Variable(call(ctx, "movedim", [x, axis, 0], {}).read(ctx)), [x], False)]
+
+
+def numbers_of(ctx: TorchBuilder, x: Variable) -> Any:
+    """``x.tolist()``: a number, a list of them, or lists of lists."""
+    value = x.read(ctx)
+    if ctx.rank_of(value) > 1:
+        return [numbers_of(ctx, row) for row in call(ctx, "unbind", [x], {})]
+    dtype = ctx.type_of(value)
+    made = ctx.cast(value, dtype if dtype is DType.BOOL else DType.F64 if dtype.is_float else DType.I64)
+    return known_number(ctx, Number(made)) if value.shape == () else [Run(Variable(made), True)]
+
+
 def backwards(ctx: TorchBuilder, items: Sequence[Any]) -> list[Any]:
     """The items in reverse."""
 

@@ -17,7 +17,7 @@ from MNN.frontends.torch.registry import ATEN
 from MNN.frontends.torch.scalars import compute, known_number
 from MNN.frontends.torch.script.builtins import NOT_PLAIN, on_plain, plain
 from MNN.frontends.torch.script.open_lists import ADVICE as OPEN_LISTS
-from MNN.frontends.torch.script.open_lists import JOINING, as_tensor, is_open
+from MNN.frontends.torch.script.open_lists import JOINING, as_tensor, is_open, numbers_of, taken_apart
 from MNN.frontends.torch.script.quantized import QuantizedTensor
 from MNN.frontends.torch.script.quantized_layers import LAYERS
 from MNN.frontends.torch.script.quantized_operators import on_quantized, quantized
@@ -47,6 +47,12 @@ def _operate(ctx: TorchBuilder, name: str, short: str, args: list[Any], kwargs: 
         if short not in JOINING or not is_open(args[0]):
             raise ctx.unsupported("a list of a length known only at run time as an operand", OPEN_LISTS)
         return as_tensor(ctx, short, args, kwargs)
+    if short == "tolist" and isinstance(args[0], Variable):
+        return numbers_of(ctx, args[0])
+    if short == "unbind" and isinstance(args[0], Variable):
+        parts = taken_apart(ctx, *args, **({"axis": kwargs["dim"]} if "dim" in kwargs else {}))
+        if parts is not None:
+            return parts
     if short in _TENSORS and args and isinstance(args[0], (Variable, QuantizedTensor)):
         return _of_tensor(ctx, short, args)
     if name.startswith(("ops.quantized.", "ops._quantized.")) or any(
