@@ -75,6 +75,7 @@ class Contract(TileStore):
         if self.vector_a:
             self.unroll = self.lanes
         self.parts = _parts(spec.mr * spec.nv) if self.vector_a else 1
+        self.across = self.nr  # columns of a panel
         self.prefetches = spec.b_packed and _asks_ahead(target, spec.mr)  # weights come from far away once
         if self.group > 1 and spec.acc is DType.I32 and dot8.in_halves(target):
             self.prefetches = False  # every sum takes a register more on the way: measured, half the speed
@@ -122,8 +123,10 @@ class Contract(TileStore):
     def _columns(self, n0: Value, n1: Value, right: Value, m0: Value) -> None:
         """Columns ``n0`` to ``n1`` of the rows from ``m0`` on, panel by panel of B at ``right``."""
         b, spec = self.b, self.spec
-        with b.loop(n0, n1, self.nr) as column:
+        with b.loop(n0, n1, self.across) as column:
             self.column, self.columns = column.index, n1 - column.index
+            if self.across < self.nr:
+                self.columns = b.intrinsic("smin", self.columns, b.const(I64, self.across))
             self.begin_panel(spec.nv)
             panel, step = self._panel(right, m0)
             ahead, share = self._next_panel(panel, m0)
@@ -164,7 +167,7 @@ class Contract(TileStore):
     def _panel(self, base: Value, m0: Value) -> tuple[Value, Value | int]:
         """The address of this panel of B and the distance of its rows."""
         k, b, spec = self.k, self.b, self.spec
-        start = b.gep(base, self.b_type, b.udiv(self.column, self.nr) * k.slot("panel"))
+        start = b.gep(base, self.b_type, b.udiv(self.column, self.across) * k.slot("panel"))
         if spec.b_packed:
             return start, self.nr * (weights24.BYTES if spec.w24 else self.group)
         # Plain B: a panel that many rows use, or one cut off by the last column, is packed first.

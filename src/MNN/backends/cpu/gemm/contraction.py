@@ -26,6 +26,7 @@ from MNN.backends.cpu.codegen.generators import GeneratedSpec
 from MNN.backends.cpu.codegen.tables import batch_record
 from MNN.backends.cpu.codegen.traffic import number, table, union
 from MNN.backends.cpu.gemm.records import CONTRACTION, ROUTED_ROWS
+from MNN.backends.cpu.gemm.rotated_groups import Rotated
 from MNN.backends.cpu.gemm.row_pairs import columns_of_pairs
 from MNN.backends.cpu.packing import weights24
 from MNN.backends.cpu.products.dot import DOT2
@@ -127,8 +128,10 @@ class ContractSpec(GeneratedSpec):
             raise ValueError("results are finished beside products of bytes with packed ones")
         if self.rows_in_pairs and (not bytes_ or self.mr % 2):
             raise ValueError("rows share vectors in pairs, for products of bytes with packed ones and results behind")
-        if self.in_lanes and (not self.b_packed or self.acc is not DType.I32 or self.group == 1):
+        if self.in_lanes and (not self.b_packed or (self.acc is not DType.I32 or self.group == 1) != self.rotated):
             raise ValueError("groups lie in lanes of sums of several products of integers")
+        if self.rotated and (not self.in_lanes or not self.a is self.b is self.acc is DType.F32):
+            raise ValueError("sums of groups are rotated in f32")
         if self.byte_pairs and (not dot4 or not self.b_packed or self.beside or self.rows_in_pairs or self.in_lanes):
             raise ValueError("pairs of bytes are summed of packed ones, in whole rows")
         check_epilogue(self.epilogue, self.operands, self.sums, self.out)
@@ -150,6 +153,21 @@ class ContractSpec(GeneratedSpec):
     """In and out of each of the small groups that columns belong to
     (:mod:`MNN.backends.cpu.products.lane_groups`; 0: there are none): with ``group`` 4, or 2 and integers, packed B and
     one panel. A run of A holds the ``k`` channels of all groups, and every column of B has those of its own."""
+
+    rotations: tuple[int, int] = field(default=(0, 0), kw_only=True)
+    """How many groups of ``channels`` a panel has, and how many vectors of sums are rotated and added up for one of
+    results (:mod:`MNN.backends.cpu.gemm.rotated_groups`; 0: columns are those of sums of integers): with f32, and
+    B packed by :meth:`~MNN.backends.cpu.gemm.rotated_groups.Rotated.pack`. A run of A has the ``k`` channels of
+    all panels; blocks are of whole panels."""
+
+    @property
+    def rotated(self) -> bool:
+        """Whether sums of groups are rotated."""
+        return self.rotations[0] > 0
+
+    def panel_of_groups(self, target: Target) -> Rotated:
+        """The panel of rotated groups."""
+        return Rotated(*self.channels, *self.rotations, target.lanes(self.acc))
 
     @property
     def in_lanes(self) -> bool:

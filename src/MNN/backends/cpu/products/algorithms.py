@@ -15,7 +15,7 @@ from MNN.backends.cpu.packing.weights import Weights
 from MNN.backends.cpu.products.geometry import Window
 from MNN.backends.cpu.products.lane_groups import Lanes
 from MNN.backends.cpu.products.product import Product
-from MNN.ir.prims import Prim
+from MNN.ir.prims import Prim, Tensor
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class Contraction:
     for tuning. ``in_lines`` gives the same with the groups of channels that lie in a line of memory as one; None where
     that changes nothing. ``in_sections`` gives it as one product whose columns have, in sections of so many, a part of
     the channels each; None where groups do not come out even. ``in_lanes`` gives it with groups side by side in the
-    lanes of vectors (:mod:`MNN.backends.cpu.products.lane_groups`), where they are small."""
+    lanes of vectors (:mod:`MNN.backends.cpu.products.lane_groups`), where they are small; ``in_panels`` as one product,
+    with the weights and the number of groups."""
 
     prim: Prim
     plain: str
@@ -36,6 +37,7 @@ class Contraction:
     in_lines: Callable[[], tuple[Product, Weights, Window] | None] = lambda: None
     in_sections: Callable[[int], tuple[Product, Weights, Window] | None] = lambda columns: None
     in_lanes: Callable[[], tuple[Product, Weights, Lanes] | None] = lambda: None
+    in_panels: Callable[[], tuple[Product, Tensor, int] | None] = lambda: None
 
 
 Make = Callable[[Emitter, Contraction, str], list[Candidate]]

@@ -42,9 +42,10 @@ def choose_blocks(
     acc: DType = DType.F32,
     packed: bool = True,
     written: int = 0,
+    most: int = 0,
 ) -> tuple[int, int, int]:
     """Rows and columns of a block and rows of a unit: multiples of the tile; ``written``: bytes of a result, if these
-    are fewer than a sum's (0: as many).
+    are fewer than a sum's (0: as many); ``most``: rows of a block, if these are known to be few (0: they are not).
 
     The rows of A of one block stay in half of the second-level cache, for they are read once per panel of B; unless
     these are fewer rows than a panel has columns: then reading A again per panel is less traffic than reading B again
@@ -67,6 +68,8 @@ def choose_blocks(
     ):
         row = _LINE if written else (k_total + n) * acc.size
         rows = min(rows, max(target.l1_bytes // 2 // row, _LEAST_TILES * mr))
+    if most:
+        rows = min(rows, max(most, _LEAST_TILES * mr))
     mb = split_evenly(m, -(-m // rows), mr)
     if threads == 1:
         return mb, -(-n // nr) * nr, mb

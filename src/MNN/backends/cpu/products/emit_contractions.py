@@ -115,7 +115,12 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
         right = Weights(alone, (kernel, lanes.ins, shape[1] // count, count), group, lanes.ins)
         return joined(count), right, lanes
 
-    work = Contraction(prim, "implicit GEMM", signature, product, weights, window, in_lines, in_sections, in_lanes)
+    def in_panels() -> tuple[Product, Tensor, int] | None:
+        return (joined(1), alone, prim.groups) if prim.groups > 1 else None
+
+    work = Contraction(
+        prim, "implicit GEMM", signature, product, weights, window, in_lines, in_sections, in_lanes, in_panels
+    )
     rows = room_of(product.m)
     settled = e.settled(signature, w.shape, rows)
     e.choose(signature, candidates(e, work, settled, x.dtype is DType.BF16X2), w.shape, rows)
