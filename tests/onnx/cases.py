@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
+import pickle
+import sys
+import tempfile
 import warnings
 from typing import Any
 
@@ -11,17 +16,32 @@ import onnx
 from onnx import numpy_helper
 
 from MNN.frontends.onnx import load
+from tests import zoo
 from tests.harness import Runner
 
 
 @functools.cache
 def node_cases() -> dict[str, Any]:
-    """All generated cases by name."""
+    """All generated cases by name: the same ones every time, as onnx seeds each.
+
+    It makes them anew in eleven seconds, which every process that only lists tests would take."""
+    versions = (
+        f"onnx-{onnx.__version__}-numpy-{np.__version__}-python-{sys.version_info.major}.{sys.version_info.minor}"
+    )
+    path = zoo.cache_folder() / f"node-cases-{versions}.pickle"
+    with contextlib.suppress(FileNotFoundError):
+        found: dict[str, Any] = pickle.loads(path.read_bytes())
+        return found
     import onnx.backend.test.case.node as node
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        return {case.name: case for case in node.collect_testcases(None)}
+        found = {case.name: case for case in node.collect_testcases(None)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(pickle.dumps(found, 5))
+    os.replace(file.name, path)  # two processes may do so at once
+    return found
 
 
 def run_case(case: Any, runner: Runner) -> None:
