@@ -6,6 +6,7 @@ several inputs, drawn like the sizes and weights from the seed, and torch's answ
 
 from __future__ import annotations
 
+import math
 import sys
 
 import numpy as np
@@ -230,6 +231,22 @@ class Numbers(nn.Module):
         return torch.tensor(halves), n, halves[n % 4]
 
 
+class Mathematics(nn.Module):
+    """Functions of numbers that the data and the sizes give; a rounded number is a float."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        n, k, f = x.size(0), int(x[0, 0] * 10), float(x[0, 1]) * 4
+        q, p, half = f / 40, abs(f) + 1.0, int(x[0, 2] * 3) + 0.5
+        circles = [math.asin(q), math.acos(q), math.atan(f), math.atan2(f, 2.0), math.degrees(f), math.radians(f)]
+        circles += [math.asinh(f), math.acosh(p), math.atanh(q), math.sinh(q), math.cosh(q)]
+        others = [math.erf(f), math.erfc(q), math.expm1(q), math.log10(p), math.lgamma(p), math.fabs(f)]
+        others += [math.copysign(2.0, f), math.fmod(f, 1.5), math.ldexp(f, 3), math.modf(f)[0], math.frexp(p)[0]]
+        others += [divmod(f, 1.5)[1], round(half), round(-half), f % -1.5, f // -1.5, 2.0**k]
+        whole = [n << 2, k >> 1, divmod(k, 3)[0], k % -3, k // -3, -k % 4, int(-f), k // n, n & 3, n | 8, n ^ 5]
+        known = [math.isnan(f), math.isinf(p / 0.5), math.isfinite(f), bool(k), k > 2 and n > 3]
+        return torch.tensor(circles + others), torch.tensor(round(f)), torch.tensor(whole), torch.tensor(known)
+
+
 class Replaced(nn.Module):
     """A list that each turn begins anew, and branches of two ranks that a number says, which is no count."""
 
@@ -357,6 +374,7 @@ MODULES = {
     "Edited": lambda draw: Edited(),
     "Accumulated": lambda draw: Accumulated(),
     "TakenApart": lambda draw: TakenApart(),
+    "Mathematics": lambda draw: Mathematics(),
 }
 
 

@@ -13,6 +13,7 @@ from MNN.frontends.torch.numbers import Number, is_scalar
 from MNN.frontends.torch.scalars import NAMES, compute, known_number, same
 from MNN.frontends.torch.script import open_lists
 from MNN.frontends.torch.script.journal import check_merged, note_container, refill
+from MNN.frontends.torch.script.mathematics import FUNCTIONS, function
 from MNN.frontends.torch.script.optional import Maybe, is_none, unwrapped
 from MNN.ir.dtype import DType
 
@@ -22,8 +23,8 @@ NOT_PLAIN = object()
 """What :func:`plain` gives for calls on tensors."""
 _SPELLED = {
     "div": "truediv", "floor_divide": "floordiv", "__and__": "and", "__or__": "or", "__xor__": "xor", "__not__": "not",
-    "__lshift__": "lshift", "__rshift__": "rshift", "rsub": "sub", "bitwise_and": "and", "bitwise_or": "or",
-    "bitwise_not": "neg", "remainder": "mod", "fmod": "fmod", "numel": "numel",
+    "rsub": "sub", "bitwise_and": "and", "bitwise_or": "or",
+    "remainder": "mod", "numel": "numel",
 }  # fmt: skip
 
 
@@ -33,7 +34,7 @@ class RaisedError(Exception):
 
 def on_plain(name: str) -> bool:
     """Whether an operator may do something to plain data."""
-    return name in _ANY or name in _CONTAINERS or _SPELLED.get(name, name) in NAMES
+    return name in _ANY or name in _CONTAINERS or name in FUNCTIONS or _SPELLED.get(name, name) in NAMES
 
 
 def plain(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -53,14 +54,16 @@ def plain(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any])
     numbers = [a for a in args if is_scalar(a)]
     if args and len(numbers) == len(args):
         spelled = _SPELLED.get(name, name)
-        if spelled in NAMES:
-            given = [args[1], args[0]] if name == "rsub" else args
-            try:
+        try:
+            if name in FUNCTIONS:
+                return function(ctx, name, args)
+            if spelled in NAMES:
+                given = [args[1], args[0]] if name == "rsub" else args
                 if name == "pow":  # of two integers too it is a float here
                     given = [compute(ctx, "float", a) for a in given]
                 return known_number(ctx, compute(ctx, spelled, *given))
-            except (ArithmeticError, ValueError) as error:
-                raise RaisedError(f"{type(error).__name__}: {error}") from error
+        except (ArithmeticError, ValueError) as error:
+            raise RaisedError(f"{type(error).__name__}: {error}") from error
     if len(args) == 2 and name in ("eq", "ne") and not any(isinstance(a, (Variable, Complex)) for a in args):
         lists = all(isinstance(a, (list, tuple)) and not open_lists.is_open(a) for a in args)
         equal = same(ctx, *args) if lists else args[0] == args[1]
