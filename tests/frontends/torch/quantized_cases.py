@@ -70,12 +70,12 @@ class Tables(nn.Module):
 
 
 class AsItRuns(nn.Module):
-    """What PT2E makes of a linear layer whose activations are quantised dynamically."""
+    """What PT2E makes of a linear layer or a convolution whose activations are quantised dynamically."""
 
-    def __init__(self, kind: torch.dtype, bias: bool) -> None:
+    def __init__(self, kind: torch.dtype, bias: bool, sizes: tuple[int, ...] = (24, 32), **more: int) -> None:
         super().__init__()
-        self.kind, self.low = kind, 0 if kind == torch.uint8 else -128
-        self.register_buffer("weight", torch.randint(-127, 128, (24, 32), dtype=torch.int8))
+        self.kind, self.low, self.more = kind, 0 if kind == torch.uint8 else -128, more
+        self.register_buffer("weight", torch.randint(-127, 128, sizes, dtype=torch.int8))
         self.register_buffer("scales", torch.rand(24) / 100 + 0.001)
         self.register_buffer("zeros", torch.zeros(24, dtype=torch.int64))
         self.bias = nn.Parameter(torch.randn(24)) if bias else None
@@ -87,7 +87,9 @@ class AsItRuns(nn.Module):
         held = own.quantize_per_tensor.tensor(x, scale, zero, *limits, self.kind)
         y = own.dequantize_per_tensor.tensor(held, scale, zero, *limits, self.kind)
         weight = own.dequantize_per_channel(self.weight, self.scales, self.zeros, 0, -128, 127, torch.int8)
-        return nn.functional.linear(y, weight, self.bias)
+        if self.weight.dim() == 2:
+            return nn.functional.linear(y, weight, self.bias)
+        return nn.functional.conv2d(y, weight, self.bias, **self.more)
 
 
 def cases() -> dict[str, tuple[Callable[[], nn.Module], Tensor]]:
@@ -115,6 +117,8 @@ def cases() -> dict[str, tuple[Callable[[], nn.Module], Tensor]]:
         "tables": (lambda: tables(Tables()), torch.randint(0, 20, (3, 4))),
         "runs-u8": (partial(AsItRuns, torch.uint8, True), noise(3, 5, 32)),
         "runs-i8": (partial(AsItRuns, torch.int8, False), noise(7, 32)),
+        "runs-conv-u8": (partial(AsItRuns, torch.uint8, False, (24, 4, 3, 3), padding=1, stride=2), image),
+        "runs-conv-i8": (partial(AsItRuns, torch.int8, True, (24, 1, 3, 2), groups=24), noise(2, 24, 9, 8)),
     }  # fmt: skip
 
 

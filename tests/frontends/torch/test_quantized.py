@@ -35,6 +35,8 @@ TOLERANCE = {"upward": 0.02, "lines": 0.03, "gates": 0.004, "LSTM-qint8": 0.02, 
         "tables",
         "runs-u8",
         "runs-i8",
+        "runs-conv-u8",
+        "runs-conv-i8",
     ],
 )
 def test_quantised_modules(name: str) -> None:
@@ -43,6 +45,7 @@ def test_quantised_modules(name: str) -> None:
     with np.load(f"{base}.npz") as held:
         x, want = held["x"], held["y"]
     graph = load_graph(path)
+    optimize(graph)
     session = Session(graph)
     found = next(iter(session.run({next(iter(session.inputs)): x}).values()))
     assert found.shape == want.shape
@@ -50,7 +53,13 @@ def test_quantised_modules(name: str) -> None:
     assert error < TOLERANCE.get(name, 1e-5), error
     if name.startswith("runs"):
         kinds = [n.op for n in graph.nodes]
-        assert "MatMulInteger" in kinds and "MatMul" not in kinds  # noqa: PT018
+        assert ("ConvInteger" if "conv" in name else "MatMulInteger") in kinds
+        assert not {"Convolution", "ConvolutionDepthwise", "MatMul", "DequantizeLinear", "Reduction"} & set(kinds)
+        exported = onnx_model(graph)
+        onnx.checker.check_model(exported, full_check=True)
+        peer = onnxruntime.InferenceSession(exported.SerializeToString(), providers=["CPUExecutionProvider"])
+        back = peer.run(None, {peer.get_inputs()[0].name: x})[0]
+        assert np.abs(back - want).max() / np.abs(want).max() < 0.01
 
 
 def test_quantised_layers_go_back_to_onnx() -> None:

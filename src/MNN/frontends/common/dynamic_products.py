@@ -13,9 +13,12 @@ from MNN.ir.graph import Value
 from MNN.ops.quantized.convolution import quantized_attributes
 
 
-def dynamic_bytes(ctx: GraphBuilder, x: Value, per_sample: bool = False) -> tuple[Value, Value, Value]:
-    """Floats as u8, their scale and their zero point: those of the whole, or one for each index of the first axis."""
-    found = ctx.emit("DynamicQuantizeLinear", [x], 3, per_sample=per_sample or None)
+def dynamic_bytes(
+    ctx: GraphBuilder, x: Value, per_sample: bool = False, least: float = 0.0
+) -> tuple[Value, Value, Value]:
+    """Floats as u8, their scale and their zero point: those of the whole, or one for each index of the first axis.
+    ``least``: what scales are not smaller than."""
+    found = ctx.emit("DynamicQuantizeLinear", [x], 3, per_sample=per_sample or None, least=least or None)
     for value, dtype in zip(found, (DType.U8, DType.F32, DType.U8), strict=True):
         value.dtype = dtype
     shape = x.shape if per_sample else ()

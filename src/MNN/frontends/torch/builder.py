@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -28,6 +29,18 @@ class Written(Protocol):
     def restore(self, value: Value) -> None: ...
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """A tensor in bytes of its own range: the tensor, the scale and zero point that the program sees, their limits and
+    type, and what one operator made of it: u8, scale, zero point."""
+
+    x: Value
+    scale: Value
+    zero: Value
+    dtype: DType
+    held: tuple[Value, Value, Value]
+
+
 class TorchBuilder(GraphBuilder):
     """``where`` names the node that is being converted, for errors, ``name`` its operator."""
 
@@ -37,8 +50,8 @@ class TorchBuilder(GraphBuilder):
         self.name = ""
         self.journal: object = None
         """What a branch of TorchScript changes, while one is walked."""
-        self.quantised: dict[Value, tuple[Value, Value, Value | None]] = {}
-        """Of floats that come from integers: these, scale and zero point."""
+        self.chosen: dict[Value, Chosen] = {}
+        """What was quantised to its own range, by the scale, and by what holds its integers."""
         self.lengths: dict[Value, Value] = {}
         """Of nested tensors, which are padded here: booleans ``[B, T]``, true where there is something."""
         self.wrapped: set[Value] = parent.wrapped if isinstance(parent, TorchBuilder) else set()

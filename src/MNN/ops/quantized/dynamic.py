@@ -19,31 +19,41 @@ _LARGE, _SMALLER = 2.0**60, 2.0**-60
 """Scales from which what a reciprocal is short of may be no normal number, and what makes them smaller."""
 
 
-def dynamic_quantize(b: Builder, x: Tensor, per_sample: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+def dynamic_quantize(
+    b: Builder, x: Tensor, per_sample: bool = False, least: float = 0.0
+) -> tuple[Tensor, Tensor, Tensor]:
     """``x`` as u8, and the scale and zero point that make its range (with 0 in it) fit: numbers, or ``per_sample`` one
     for each index of the first axis, in tensors that broadcast with ``x``.
 
     The scale of zeros is 1, as in ONNX Runtime, and so is that of numbers so small that their scale is rounded to 0.
+    With ``least`` scales are not smaller than that, and numbers are multiplied by the reciprocal rather than divided,
+    as in PyTorch.
     """
-    parts = x.dtype is DType.F32
+    parts = x.dtype is DType.F32 and not least
 
     def steps(s: BodyBuilder, low: int, high: int) -> list[int]:
         kind = s.dtype(low)
         none, top = s.const(0, kind), s.const(255, kind)
         low = s("min", low, none)
         width = s("div", s("sub", s("max", high, none), low), top)
-        scale = s("select", s("eq", width, none), s.const(1, kind), width)
+        if least:
+            scale = s("max", width, s.const(least, kind))
+        else:
+            scale = s("select", s("eq", width, none), s.const(1, kind), width)
         zero = s("round", s("neg", s("div", low, scale)))
         zero = s.cast(s("min", s("max", zero, none), top), DType.U8)
-        return [scale, zero, *(_reciprocal(s, scale) if parts else ())]
+        factors = _reciprocal(s, scale) if parts else [s("div", s.const(1, kind), scale)] if least else ()
+        return [scale, zero, *factors]
 
     s = BodyBuilder()
     body = s.build(*steps(s, s.arg(x.dtype), s.arg(x.dtype)))
     ends = [b.reduce(op, x, range(int(per_sample), x.rank)) for op in ("min", "max")]
     scale, zero, *factors = b.emit(p.Map(ends, body=body), *((d, ends[0].shape) for d in body.result_dtypes))
     numbers = (scale, zero) if per_sample else (b.reshape(scale, ()), b.reshape(zero, ()))
-    if not parts:
+    if x.dtype is not DType.F32:
         return quantize(b, x, *numbers, DType.U8), *numbers
+    if least:
+        return b.map(lambda s, a, k, z: saturated_around(s, s("mul", a, k), z, DType.U8), x, *factors, zero), *numbers
 
     def in_steps(s: BodyBuilder, a: int, near: int, first: int, rest: int, zero: int) -> int:
         a = s("mul", a, near)
@@ -75,13 +85,14 @@ def dynamic_product(b: Builder, x: Tensor, w: Tensor, scales: Tensor) -> Tensor:
 @register("DynamicQuantizeLinear")
 class DynamicQuantizeLinear(Operator):
     """``x`` to u8 with a scale and zero point that make its range (with 0 in it) fit: outputs y, scale, zero point.
-    ``per_sample``: each index of the first axis has its own, which then keep all axes, of size 1 but for the first."""
+    ``per_sample``: each index of the first axis has its own, which then keep all axes, of size 1 but for the first.
+    ``least``: see :func:`dynamic_quantize`."""
 
     in_mnn = False
-    attributes = {"per_sample": False}
+    attributes = {"per_sample": False, "least": 0.0}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x, per_sample = operand(b, inputs, 0), self.bool_attr(node, "per_sample")
         if per_sample and not x.rank:
             raise ShapeError(f"{b.where}: one number has no samples")
-        return dynamic_quantize(b, x, per_sample)
+        return dynamic_quantize(b, x, per_sample, self.float_attr(node, "least"))

@@ -16,14 +16,8 @@ from MNN.ops.core.base import traits
 from MNN.passes.folding.constant_folding import results_of_constants
 from MNN.passes.manager import Pass
 from MNN.passes.patterns import plain
-from MNN.passes.recognising.quantized_operators import (
-    Numbers,
-    changes_height,
-    moves,
-    numbers,
-    operands_moved,
-    product_of_floats,
-)
+from MNN.passes.recognising.quantized_numbers import Numbers, numbers
+from MNN.passes.recognising.quantized_operators import changes_height, moves, operands_moved, product_of_floats
 from MNN.passes.rewrite import Rewriter
 
 _WIDER = {DType.I4: DType.I8, DType.U4: DType.U8, DType.I2: DType.I8, DType.U2: DType.U8}

@@ -2,7 +2,8 @@
 
 A product of dequantised operands that is quantised again is one quantised product (integers in, i32 sums, integers
 out), as in "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference" (Jacob et al.
-2018, arXiv:1712.05877); where its result stays a float it is an integer product times the scales. What only moves,
+2018, arXiv:1712.05877); where its result stays a float it is an integer product times the scales, also where the scale
+of what is multiplied by constant weights is found while running (dynamic quantisation). What only moves,
 joins or compares elements is done on the integers, behind the quantisation. Elementwise operators need nothing: they
 become one kernel with the conversions around them.
 
@@ -29,46 +30,10 @@ from MNN.ops.quantized.convolution import over_lines, quantized_attributes
 from MNN.passes.folding.affine import attribute_true
 from MNN.passes.manager import Pass
 from MNN.passes.patterns import attribute, plain, rank
+from MNN.passes.recognising.quantized_numbers import BYTES, Numbers, found_while_running, numbers, parameters, same
 from MNN.passes.rewrite import Rewriter
 
-_BYTES = (DType.I8, DType.U8)
-_INTEGERS = (*_BYTES, DType.I16)
 _LARGEST_BIAS = 1 << 30
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """Integers and what they stand for: ``(integers - zero) * scale``, one scale or one per index of ``axis``."""
-
-    integers: Value
-    scale: Value
-    zero: Value | None
-    axis: int
-
-    @property
-    def scales(self) -> np.ndarray:
-        found = plain(self.scale)
-        assert found is not None
-        return found
-
-    @property
-    def one(self) -> bool:
-        """Whether there is one scale for all."""
-        return self.scales.size == 1
-
-    @property
-    def dtype(self) -> DType:
-        data = plain(self.integers)
-        found = DType.of(data) if data is not None else self.integers.dtype
-        if found is None and self.zero is not None:
-            found = self.zero.dtype
-        return found or DType.U8
-
-    def zero_point(self, rw: Rewriter) -> Value:
-        """The zero point as an operand."""
-        if self.zero is not None:
-            return self.zero
-        return rw.constant(f"{self.integers.name}/zero", np.zeros((), self.dtype.numpy))
 
 
 def run(graph: Graph) -> int:
@@ -84,34 +49,6 @@ def run(graph: Graph) -> int:
     return rw.finish()
 
 
-def numbers(rw: Rewriter, value: Value | None) -> Numbers | None:
-    """What a value is dequantised from, with constant scales and zero points."""
-    node = rw.made_by(value, "DequantizeLinear")
-    return None if node is None or node.inputs[0] is None else parameters(node, node.inputs[0])
-
-
-def parameters(node: Node, integers: Value) -> Numbers | None:
-    """What a node that quantises or dequantises says of its integers of 8 or 16 bits, if it is plain."""
-    scale, zero = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
-    scales, zeros = plain(scale), None if zero is None else plain(zero)
-    block, kind = node.attrs.get("block_size"), node.attrs.get("dtype", "DT_INVALID")
-    if scales is None or scale is None or scales.dtype != np.float32 or scales.ndim > 1 or block or not scales.size:
-        return None
-    if (zero is not None and zeros is None) or kind not in ("DT_INVALID", "DT_FLOAT", None):
-        return None
-    if not (np.isfinite(scales).all() and (scales > 0).all()):
-        return None
-    found = Numbers(integers, scale, zero, int(attribute(node, "axis")))
-    fits = zeros is None or (zeros.size == scales.size and DType.of(zeros) is found.dtype)
-    return found if fits and found.dtype in _INTEGERS else None
-
-
-def _same(x: Numbers, y: Numbers) -> bool:
-    """Whether equal integers stand for equal numbers."""
-    zeros = [0 if n.zero is None else int(np.asarray(plain(n.zero)).reshape(-1)[0]) for n in (x, y)]
-    return x.one and y.one and x.dtype is y.dtype and zeros[0] == zeros[1] and x.scales.item() == y.scales.item()
-
-
 def _quantised(rw: Rewriter, node: Node) -> None:
     """What comes before a QuantizeLinear."""
     x, result = node.inputs[0], parameters(node, node.outputs[0])
@@ -119,7 +56,7 @@ def _quantised(rw: Rewriter, node: Node) -> None:
         return
     given = numbers(rw, x)
     if given is not None:
-        if _same(given, result):
+        if same(given, result):
             rw.bypass(node, given.integers)
         return
     if not rw.used_once(x):
@@ -212,7 +149,7 @@ def _before(rw: Rewriter, node: Node, maker: Node) -> None:
         x = moved[i]
         assert x is not None
         found = numbers(rw, x)
-        if found is not None and wanted is not None and _same(found, wanted):
+        if found is not None and wanted is not None and same(found, wanted):
             moved[i] = found.integers
             continue
         inner = Value(rw.unique(f"{x.name}/quantised"), out.dtype, x.shape)
@@ -262,13 +199,15 @@ def _clamped(rw: Rewriter, made: Node, result: Numbers, bounds: tuple[float, flo
 
 @dataclass(frozen=True)
 class _Parts:
-    """The operands of a product: integers, the scale of the sums, the bias in its steps."""
+    """The operands of a product: integers, the scale of the sums, the bias in its steps; of an ``x`` whose scale is
+    found while ``running``, the scale of the weights alone and no bias."""
 
     x: Numbers
     w: Numbers
     weights: Value
     sums: np.ndarray
     bias: np.ndarray | None
+    running: bool = False
 
 
 def _parts(rw: Rewriter, node: Node, line: bool) -> _Parts | None:
@@ -277,7 +216,9 @@ def _parts(rw: Rewriter, node: Node, line: bool) -> _Parts | None:
     if line:
         given = [maker.inputs[0] for v in given if (maker := rw.maker(v)) is not None]
     x, w = (numbers(rw, v) for v in given)
-    if x is None or w is None or not x.one or w.dtype not in _BYTES:
+    running = found_while_running(rw, given[0]) if x is None else None
+    x = x or running
+    if x is None or w is None or not (running or x.one) or w.dtype not in BYTES:
         return None
     weights, per_output = w.integers, 0
     if node.op == "MatMul":
@@ -302,13 +243,13 @@ def _parts(rw: Rewriter, node: Node, line: bool) -> _Parts | None:
     axis = w.axis + (rank(w.integers) or 0) if w.axis < 0 else w.axis
     if not w.one and (axis != per_output or plain(w.integers) is None):
         return None
-    sums = (x.scales.astype(np.float64).reshape(-1) * w.scales.astype(np.float64)).reshape(-1)
+    sums = w.scales.astype(np.float64).reshape(-1) * (1 if running else x.scales.astype(np.float64).reshape(-1))
     bias = node.inputs[2] if len(node.inputs) > 2 else None
-    if bias is None:
-        return _Parts(x, w, weights, sums, None)
-    added = _constant(rw, bias)
-    if added is None or added.ndim != 1 or (not w.one and added.size != sums.size):
+    added = None if bias is None else _constant(rw, bias)
+    if bias is not None and (added is None or added.ndim != 1 or (not w.one and added.size != sums.size)):
         return None
+    if added is None or running:
+        return _Parts(x, w, weights, sums, None, running is not None)
     steps = np.round(added / sums)
     if not np.isfinite(steps).all() or np.abs(steps).max(initial=0) > _LARGEST_BIAS:
         return None
@@ -341,7 +282,7 @@ def _attributes(node: Node, line: bool) -> dict[str, object]:
 def _product(rw: Rewriter, node: Node, result: Numbers, line: bool) -> Node | None:
     """The quantised product for a float one, without its outputs."""
     parts = _parts(rw, node, line)
-    if parts is None or (result.dtype in _BYTES) != (parts.x.dtype in _BYTES):
+    if parts is None or parts.running or (result.dtype in BYTES) != (parts.x.dtype in BYTES):
         return None
     zeros = [n.zero_point(rw) for n in (parts.x, parts.w, result)]
     bias = None if parts.bias is None else rw.constant(f"{node.name}/bias", parts.bias)
@@ -364,7 +305,7 @@ def _float_result(rw: Rewriter, node: Node, end: Node) -> None:
     parts = _parts(rw, node, line) if not flags and rank(out) is not None else None
     if parts is None or plain(parts.w.integers) is None or plain(parts.x.integers) is not None:
         return
-    if parts.x.dtype not in _BYTES:
+    if parts.x.dtype not in BYTES:
         return
     zeros = [n.zero_point(rw) for n in (parts.x, parts.w)]
     whole, wide = (Value(rw.unique(f"{out.name}/{s}"), d, shape) for s, d in (("sum", DType.I32), ("wide", DType.F32)))
@@ -372,7 +313,12 @@ def _float_result(rw: Rewriter, node: Node, end: Node) -> None:
     across = (-1,) if node.op == "MatMul" else (-1, *(1,) * ((rank(out) or 2) - 2))
     rw.insert(Node(op, node.name, [parts.x.integers, parts.weights, *zeros], [whole], attrs), end)
     rw.insert(Node("Cast", f"{node.name}/wide", [whole], [wide], {"dstT": "DT_FLOAT"}), end)
-    factor = rw.constant(f"{node.name}/scale", parts.sums.astype(np.float32).reshape(across))
+    sums = parts.sums.astype(np.float32).reshape(across)
+    factor = rw.constant(f"{node.name}/scale", sums)
+    if parts.running:
+        both = Value(rw.unique(f"{out.name}/scale"), DType.F32, sums.shape)
+        rw.insert(Node("BinaryOp", f"{node.name}/scales", [parts.x.scale, factor], [both], {"opType": "MUL"}), end)
+        factor = both
     last = Node("BinaryOp", f"{node.name}/scaled", [wide, factor], [out], {"opType": "MUL"})
     bias = _constant(rw, node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else None
     if bias is not None:

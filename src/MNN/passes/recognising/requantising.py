@@ -19,7 +19,7 @@ from MNN.ops.core.base import traits
 from MNN.ops.quantized.quantization import limits
 from MNN.passes.manager import Pass
 from MNN.passes.patterns import plain
-from MNN.passes.recognising.quantized_operators import Numbers, numbers, parameters
+from MNN.passes.recognising.quantized_numbers import Numbers, numbers, parameters
 from MNN.passes.rewrite import Rewriter
 
 _NEIGHBOURS = 2

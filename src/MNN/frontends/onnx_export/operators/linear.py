@@ -285,18 +285,21 @@ def quantize(e: Exporter, node: Node) -> str:
 
 @exports("DynamicQuantizeLinear")
 def dynamic_quantize(e: Exporter, node: Node) -> list[str]:
-    x = e.required(node, 0)
-    if not e.flag(node, "per_sample"):
+    x, least, apart = e.required(node, 0), e.number(node, "least"), e.flag(node, "per_sample")
+    if not apart and not least:
         return e.emit(node.op, [e.name(x)], 3)
     rank = e.rank(x)
-    if x.shape is not None and x.shape[0] == 1:
+    if x.shape is not None and x.shape[0] == 1 and not least:
         y, *numbers = e.emit(node.op, [e.name(x)], 3)
         return [y, *(e.op("Reshape", n, e.const([1] * rank)) for n in numbers)]
-    axes, none, top = e.const(list(range(1, rank))), e.const(0.0, DType.F32), e.const(255.0, DType.F32)
-    low = e.op("Min", e.op("ReduceMin", e.name(x), axes, keepdims=1), none)
-    high = e.op("Max", e.op("ReduceMax", e.name(x), axes, keepdims=1), none)
+    axes, none, top = e.const(list(range(int(apart), rank))), e.const(0.0, DType.F32), e.const(255.0, DType.F32)
+    low, high = (e.op(f"Reduce{end}", e.name(x), axes, keepdims=int(apart)) for end in ("Min", "Max"))
+    low, high = e.op("Min", low, none), e.op("Max", high, none)
     width = e.op("Div", e.op("Sub", high, low), top)
-    scale = e.op("Where", e.op("Equal", width, none), e.const(1.0, DType.F32), width)
+    if least:
+        scale = e.op("Max", width, e.const(least, DType.F32))
+    else:
+        scale = e.op("Where", e.op("Equal", width, none), e.const(1.0, DType.F32), width)
     zero = e.op("Clip", e.op("Round", e.op("Neg", e.op("Div", low, scale))), none, top)
     steps = e.op("Add", e.op("Round", e.op("Div", e.name(x), scale)), zero)
     return [e.cast(e.op("Clip", steps, none, top), DType.U8), scale, e.cast(zero, DType.U8)]

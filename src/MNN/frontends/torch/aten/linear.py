@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.frontends.torch.aten.creation import bounded
-from MNN.frontends.torch.aten.quantization import integer_product
 from MNN.frontends.torch.aten.reductions import p_norm, reduced
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Number, Scalar
@@ -44,9 +43,6 @@ def inner(ctx: TorchBuilder, x: Value, y: Value) -> Value:
 
 @aten("linear")
 def linear(ctx: TorchBuilder, x: Value, weight: Value, bias: Value | None = None) -> Value:
-    quantised = integer_product(ctx, x, weight, bias)
-    if quantised is not None:
-        return quantised
     if ctx.rank(weight) == 1:
         out = product(ctx, x, weight)
     elif bias is not None and ctx.rank(bias) == 1:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.common.dynamic_products import dynamic_bytes
+from MNN.frontends.torch.builder import Chosen, TorchBuilder
 from MNN.frontends.torch.numbers import Int, Number
 from MNN.frontends.torch.registry import apply, aten
 from MNN.ir.dtype import DType
@@ -33,6 +34,13 @@ def quantize(
     ctx: TorchBuilder, x: Value, scale: Given, zero: Given, quant_min: int, quant_max: int, dtype: DType, **_: object
 ) -> Value:
     """Narrower ranges than the type has (as of symmetric weights) are limits of their own."""
+    own = ctx.chosen.get(scale) if isinstance(scale, Value) else None
+    if (
+        own is not None
+        and (own.x, own.zero, own.dtype) == (x, zero, dtype)
+        and (quant_min, quant_max) == _RANGES[dtype]
+    ):
+        return _in_bytes(ctx, own)
     out = ctx.op("QuantizeLinear", x, _scale(ctx, scale), _zero(ctx, zero, dtype))
     return _limited(ctx, out, quant_min, quant_max, dtype)
 
@@ -52,40 +60,20 @@ def _limited(ctx: TorchBuilder, x: Value, low: int, high: int, dtype: DType) -> 
 def dequantize(
     ctx: TorchBuilder, x: Value, scale: Given, zero: Given, quant_min: int, quant_max: int, dtype: DType, **_: object
 ) -> Value:
-    return dequantized(ctx, x, _scale(ctx, scale), _zero(ctx, zero, ctx.type_of(x)))
+    own = ctx.chosen.get(x)
+    if own is not None and own.scale is scale and own.zero is zero:
+        return ctx.op("DequantizeLinear", *own.held)
+    return ctx.op("DequantizeLinear", x, _scale(ctx, scale), _zero(ctx, zero, ctx.type_of(x)))
 
 
-def dequantized(ctx: TorchBuilder, x: Value, scale: Value, zero: Value | None, axis: int = 0) -> Value:
-    """``(x - zero) * scale``; what it came from is remembered, so that products can be computed with the integers."""
-    out = ctx.op("DequantizeLinear", x, scale, zero, axis=axis)
-    ctx.quantised[out] = (x, scale, zero)
-    return out
-
-
-def integer_product(ctx: TorchBuilder, x: Value, weight: Value, bias: Value | None) -> Value | None:
-    """``x weight^T + bias`` computed with the integers of ``x``, whose scale is known only when the model runs, and of
-    constant weights that are symmetric, with a scale for all or for each row. None where it is none of these.
-
-    Where scales are constants a pass does the same, and more.
-    """
-    left, right = ctx.quantised.get(x), ctx.quantised.get(weight)
-    if left is None or right is None or ctx.constant(left[1]) is not None or left[1].shape not in ((), (1,)):
-        return None
-    numbers, scales = ctx.constant(right[0]), ctx.constant(right[1])
-    zeros = np.zeros(1) if right[2] is None else ctx.constant(right[2])
-    if numbers is None or scales is None or zeros is None or zeros.any() or numbers.ndim != 2:
-        return None
-    if (
-        ctx.type_of(left[0]) not in (DType.I8, DType.U8)
-        or numbers.dtype != np.int8
-        or scales.size not in (1, len(numbers))
-    ):
-        return None
-    total = ctx.op("MatMulInteger", left[0], ctx.const(np.ascontiguousarray(numbers.T)), left[2])
-    total.dtype = DType.I32
-    steps = ctx.binary("MUL", left[1], ctx.const(scales.reshape(-1).astype(np.float32)))
-    out = ctx.binary("MUL", ctx.cast(total, DType.F32), steps)
-    return out if bias is None else ctx.binary("ADD", out, bias)
+def _in_bytes(ctx: TorchBuilder, own: Chosen) -> Value:
+    """The integers of a tensor that is quantised to its own range."""
+    found = own.held[0]
+    if own.dtype is DType.I8:
+        lower = ctx.op("BinaryOp", ctx.cast(found, DType.I32), ctx.scalar(128, DType.I32), opType="SUB")
+        found = ctx.cast(lower, DType.I8)
+    ctx.chosen[found] = own
+    return found
 
 
 @aten("quantized_decomposed.quantize_per_channel")
@@ -110,7 +98,7 @@ def dequantize_per_channel(
     dtype: DType, **_: object,
 ) -> Value:  # fmt: skip
     zero = None if zeros is None else ctx.cast_known(zeros, ctx.type_of(x))
-    return dequantized(ctx, x, ctx.cast_known(scales, DType.F32), zero, axis)
+    return ctx.op("DequantizeLinear", x, ctx.cast_known(scales, DType.F32), zero, axis=axis)
 
 
 @aten("fake_quantize_per_tensor_affine")
@@ -137,7 +125,15 @@ def fake_quantize_per_channel(
 def choose_qparams(
     ctx: TorchBuilder, x: Value, quant_min: int, quant_max: int, eps: float, dtype: DType | None = None
 ) -> list[Value]:
-    """Scale and zero point that the tensor's range, with 0 in it, fits."""
+    """Scale and zero point that the tensor's range, with 0 in it, fits. All bytes of f32 are one operator, which also
+    quantises: signed ones are unsigned ones less 128."""
+    if dtype in (DType.I8, DType.U8) and (quant_min, quant_max) == _RANGES[dtype] and ctx.type_of(x) is DType.F32:
+        held = dynamic_bytes(ctx, x, least=eps)
+        zero = ctx.cast(held[2], DType.I64)
+        zero = zero if not quant_min else ctx.op("BinaryOp", zero, ctx.scalar(128, DType.I64), opType="SUB")
+        scale = ctx.cast(held[1], DType.F64)
+        ctx.chosen[scale] = Chosen(x, scale, zero, dtype, held)
+        return [scale, zero]
     low = ctx.op("BinaryOp", ctx.op("Reduction", x, operation="MINIMUM"), ctx.const_like(0, x), opType="MINIMUM")
     high = ctx.op("BinaryOp", ctx.op("Reduction", x, operation="MAXIMUM"), ctx.const_like(0, x), opType="MAXIMUM")
     span = ctx.op("BinaryOp", high, low, opType="SUB")
@@ -238,7 +234,7 @@ def dequantize_affine(
         zero = None if zero_point is None or zero_point.shape == (0,) else ctx.cast_known(zero_point, DType.I8)
         flat = [None if v is None else ctx.reshape(v, [-1]) for v in (scale, zero)]
         assert flat[0] is not None
-        return dequantized(ctx, x, ctx.cast_known(flat[0], DType.F32), flat[1])
+        return ctx.op("DequantizeLinear", x, ctx.cast_known(flat[0], DType.F32), flat[1], axis=0)
     blocks, _, (steps, zero) = _blocked(ctx, x, block_size, scale, zero_point)
     assert steps is not None
     wide = ctx.cast(blocks, output_dtype)

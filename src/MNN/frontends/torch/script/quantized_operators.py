@@ -11,7 +11,6 @@ from MNN.errors import UnsupportedError
 from MNN.frontends.common.dynamic_products import dynamic_bytes
 from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.aten.convolution import conv, conv_transpose
-from MNN.frontends.torch.aten.quantization import dequantized
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.calls import call, values
 from MNN.frontends.torch.numbers import Number
@@ -118,7 +117,8 @@ def _packed(ctx: TorchBuilder, packed: Any) -> tuple[Value, Value | None, dict[s
     axis = 0 if weight.axis is None else weight.axis
     scale, zero = (v.array() if isinstance(v, StoredTensor) else np.asarray(v) for v in (weight.scale, weight.zero))
     value = ctx.const(weight.array())
-    whole = dequantized(ctx, value, ctx.const(scale.astype(np.float32)), ctx.const(zero.astype(np.int8)), axis)
+    numbers = ctx.const(scale.astype(np.float32)), ctx.const(zero.astype(np.int8))
+    whole = ctx.op("DequantizeLinear", value, *numbers, axis=axis)
     whole.shape = value.shape
     return whole, (ctx.const(bias.array()) if isinstance(bias, StoredTensor) else None), sizes
 
@@ -189,7 +189,7 @@ def _linear_dynamic(relu: bool) -> Callable[..., Any]:
     def handler(ctx: TorchBuilder, x: Any, packed: Any, *more: Any) -> Variable:
         weight, bias = _packed(ctx, packed)[:2]
         small, scale, zero = dynamic_bytes(ctx, _real(ctx, x))
-        wide = dequantized(ctx, small, scale, zero)
+        wide = ctx.op("DequantizeLinear", small, scale, zero)
         wide.shape = small.shape
         out = apply(ctx, "linear", [wide, weight, bias], {})
         return Variable(ctx.op("ReLU", out) if relu else out)
