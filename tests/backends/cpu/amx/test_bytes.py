@@ -12,7 +12,7 @@ from MNN.backends.base.options import Options
 from MNN.backends.base.program import Program
 from MNN.backends.cpu.amx.emission import emit_amx as amx
 from MNN.backends.cpu.amx.emission import pairs_of_bytes
-from MNN.backends.cpu.amx.spec import PRODUCTS_OF_BYTES, AmxSpec
+from MNN.backends.cpu.amx.spec import PANEL, PRODUCTS_OF_BYTES, AmxSpec
 from MNN.backends.cpu.amx.tiles import BYTES
 from MNN.backends.cpu.binding.bind import BoundProgram
 from MNN.backends.cpu.codegen import toolchain
@@ -92,6 +92,7 @@ def test_random_convolutions(left: type, right: type, seed: int) -> None:
     found = specs(run(build, x, threads=1 + seed % 2, checked=seed % 3 == 0))
     assert found or groups > 1
     assert all(spec.right is not None for spec in found)
+    assert groups > 1 or all(spec.ragged is (o % PANEL > 0) for spec in found)
 
 
 @SIGNS

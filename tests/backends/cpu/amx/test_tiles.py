@@ -254,9 +254,9 @@ def test_tiles_from_lines(target: Target, case: tuple[tuple[int, ...], ...]) -> 
 
 
 @TARGETS
-@pytest.mark.parametrize("overlap", [False, True], ids=["after", "between"])
+@pytest.mark.parametrize("finished", ["after", "between", "with masks"])
 @pytest.mark.parametrize("checked", [False, True], ids=["plain", "checked"])
-def test_epilogue_with_all_kinds_of_operands(target: Target, checked: bool, overlap: bool) -> None:
+def test_epilogue_with_all_kinds_of_operands(target: Target, checked: bool, finished: str) -> None:
     rng = np.random.default_rng(1)
     z, m, n, k = 2, 175, 183, 200
     short = body_of([F32] * 5, lambda b, s, x, mn, y, one: b("sub", b("add", b("mul", b("add", s, x), y), mn), one))
@@ -272,7 +272,8 @@ def test_epilogue_with_all_kinds_of_operands(target: Target, checked: bool, over
         long: (sums + x[:, None]) * y[:, :, None] * (mn + one[:, None]),
     }
     for body, want in expected.items():
-        spec = AmxSpec(F32, F32, 3, body, ("n", "mn", "m", "1"), overlap=overlap)
+        between, masks = finished != "after", finished == "with masks"
+        spec = AmxSpec(F32, F32, 3, body, ("n", "mn", "m", "1"), overlap=between, ragged=masks)
         found = contract(spec, target, layout, a, b, m, 96, ops, checked)
         if body is long:
             import math

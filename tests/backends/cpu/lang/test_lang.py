@@ -35,6 +35,8 @@ class ProbeSpec(KernelSpec):
                 b.store(b.load(t, b.gep(x, F32, loop.index)), y)
         elif self.kind == "masked":
             b.store(b.load_masked(t, x, b.prefix_mask(n, 8)), y)
+        elif self.kind == "masked, far away":
+            b.store(b.load_masked(t, b.gep(x, F32, 1 << 20), b.prefix_mask(n, 8)), y)
         elif self.kind == "store":
             b.store(b.load(F32, x), b.gep(y, F32, n - 1))
         elif self.kind == "masked store":
@@ -66,6 +68,11 @@ def test_checked_builds_stop_bad_accesses(kind: str, good: int, bad: int | None)
     if bad is not None:
         assert probe(kind, bad) > 0
     assert probe("store", 0) > 0  # below the start
+
+
+def test_accesses_of_no_bytes_are_made_nowhere() -> None:
+    assert probe("masked, far away", 0) == 0
+    assert probe("masked, far away", 1) > 0
 
 
 @dataclasses.dataclass(frozen=True)

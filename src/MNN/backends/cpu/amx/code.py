@@ -241,15 +241,16 @@ class Amx:
         if not self.spec.overlap:
             b.if_else(two, of_height(2), of_height(1))
             return
-        # The pair before is finished in between the products of this one, where it is whole, and what is left behind
-        # them: sums that were stored just now are not at hand at once.
+        # The pair before is finished in between the products of this one, where it is whole or masks say what it has,
+        # and what is left behind them: sums that were stored just now are not at hand at once.
         now = self.waiting
-        whole = b.and_(two, b.icmp("eq", now.columns, 2 * _LANES))
+        whole = two if self.spec.ragged else b.and_(two, b.icmp("eq", now.columns, 2 * _LANES))
+        self.tails = self.finishing.tails(now.columns)
         self.waiting = dataclasses.replace(now, end=b.select(whole, now.end, now.begin))
         (left_over,) = b.if_else(two, of_height(2), of_height(1))
 
         def in_pairs() -> tuple[()]:
-            self.finishing.some(now, left_over, now.end)
+            self.finishing.some(now, left_over, now.end, self.tails)
             return ()
 
         def all_of_them() -> tuple[()]:
@@ -315,7 +316,7 @@ class Amx:
             if both:
                 past = self.finishing.step_end(self.waiting, result[0])
                 past = b.select(b.icmp("eq", step.index, last), result[0], past)
-                result = [self.finishing.some(self.waiting, result[0], past)]
+                result = [self.finishing.some(self.waiting, result[0], past, self.tails)]
             step.next(behind, b.gep(ahead, I8, self.fetch), *result, *asked)
         for register, pointer in held:
             tiles.store(register, pointer, self.line)

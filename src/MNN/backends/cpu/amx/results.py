@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from MNN.backends.cpu.amx import scale as amx_scale
 from MNN.backends.cpu.amx.spec import AmxSpec
@@ -20,6 +21,9 @@ from MNN.ir.dtype import DType
 
 _LANES = 16
 _WIDTH = 2 * _LANES
+Tails: TypeAlias = tuple[Tail, ...]
+"""The masks of a panel's first and second vector, which may have nothing, and of both together; none where all are
+whole."""
 _ASKED = 2
 """Rows of results that a step asks for: those of a pair of tiles in 16 steps."""
 
@@ -98,30 +102,45 @@ class Finishing:
         columns, wide = results.columns, epilogue.short or self._joint
         whole = b.and_(columns, -_WIDTH if wide else -_LANES)
         lanes = _LANES if self._masks else 1
-        with b.loop(results.begin, results.end) as result:
-            line = self._line(results, result.index)
-            with b.loop(0, whole, _WIDTH if wide else _LANES) as column:
-                if wide:
-                    self._store_both(epilogue, line, column.index)
-                else:
-                    self._store(epilogue, line, column.index, _LANES, None)
-            with b.loop(whole, columns, lanes) as column:
-                left = b.intrinsic("smin", columns - column.index, b.const(I64, lanes))
-                tail = make_tail(b, left, lanes) if self._masks else None
-                self._store(epilogue, line, column.index, lanes, tail)
+
+        def whole_vectors() -> None:
+            with b.loop(results.begin, results.end) as result:
+                line = self._line(results, result.index)
+                with b.loop(0, whole, _WIDTH if wide else _LANES) as column:
+                    if wide:
+                        self._store_both(epilogue, line, column.index)
+                    else:
+                        self._store(epilogue, line, column.index, _LANES, None)
+
+        b.if_(b.icmp("sgt", whole, 0), whole_vectors)
+        # Others down the rows, so that their masks are made once.
+        with b.loop(whole, columns, lanes) as column:
+            left = b.intrinsic("smin", columns - column.index, b.const(I64, lanes))
+            tail = make_tail(b, left, lanes) if self._masks else None
+            with b.loop(results.begin, results.end) as result:
+                self._store(epilogue, self._line(results, result.index), column.index, lanes, tail)
 
     def step_end(self, results: Results, result: Value) -> Value:
         """Up to where a step finishes these results, of which ``result`` is the next."""
         pace = self._k.slot("pace") if self.pace is None else self.pace
         return self._b.intrinsic("smin", result + pace, results.end)
 
-    def some(self, results: Results, result: Value, past: Value) -> Value:
-        """Finishes these results, of 32 columns, from ``result`` up to ``past``; the number of the next."""
+    def tails(self, columns: Value) -> Tails:
+        """The masks of so many columns, where panels are not all whole."""
+        b = self._b
+        if not self._spec.ragged:
+            return ()
+        first = b.intrinsic("smin", columns, b.const(I64, _LANES))
+        return make_tail(b, first, _LANES), make_tail(b, columns - first, _LANES), make_tail(b, columns, _WIDTH)
+
+    def some(self, results: Results, result: Value, past: Value, tails: Tails = ()) -> Value:
+        """Finishes these results, of 32 columns or as many as ``tails`` have, from ``result`` up to ``past``; the
+        number of the next."""
         b, spec = self._b, self._spec
         epilogue = Epilogue(b, spec.sums, spec.out, spec.epilogue)
         with b.loop(result, past) as some:
             line = self._line(results, some.index)
-            self._store_both(epilogue, line, b.const(I64, 0))
+            self._store_both(epilogue, line, b.const(I64, 0), tails)
         return b.intrinsic("smax", result, past)
 
     def ask(self, results: Results, result: Value) -> Value:
@@ -157,18 +176,23 @@ class Finishing:
                 pointer = b.gep(pointer, type_, self._column)
             self._op_rows.append(pointer)
 
-    def _store_both(self, epilogue: Epilogue, sums: Value, column: Value) -> None:
+    def _store_both(self, epilogue: Epilogue, sums: Value, column: Value, tails: Tails = ()) -> None:
         """Two vectors of results. Where they are kept in parts, none is stored before all of both is read."""
         b = self._b
+        halves = list(zip((0, _LANES), tails[:2] or (None, None), strict=True))
         if not self._joint:
-            for c in (0, _LANES):
-                self._store(epilogue, sums, column + c, _LANES, None)
+            for c, tail in halves:
+                self._store(epilogue, sums, column + c, _LANES, tail)
             return
         to = b.gep(self._c_row, self.out_type, column)
-        both = [self._operands(epilogue, sums, column + c, _LANES, None) for c in (0, _LANES)]
+        both = [self._operands(epilogue, sums, column + c, _LANES, tail) for c, tail in halves]
         if self._end is not None:
             unbounded = [epilogue.before(self._end.value, value, args, _LANES) for value, args in both]
-            b.store(pack_bytes(b, unbounded, self._end), to, align=1)
+            packed = pack_bytes(b, unbounded, self._end)
+            if tails:
+                b.store_masked(packed, to, tails[2].mask)
+            else:
+                b.store(packed, to, align=1)
             return
         low, high = (parts_of(b, epilogue.apply(value, args, _LANES), 2) for value, args in both)
         for part in range(2):

@@ -85,6 +85,9 @@ class AmxSpec(GeneratedSpec):
     With ``passing``, B's tiles do not stay in the first-level cache, so that A's do (a product of two tiles with its
     loads takes 26 instead of 33 cycles where the sums are 512 or 768 deep).
 
+    With ``ragged``, columns do not come out even in panels: results are loaded and stored with masks, so that those of
+    the last panel are finished between products like others.
+
     With ``asks_results``, what results will be stored to is asked for while their sums are computed: memory that is far
     away.
 
@@ -124,6 +127,7 @@ class AmxSpec(GeneratedSpec):
     asks_results: bool = False
     fits: bool = False
     sections: tuple[int, int] | None = None
+    ragged: bool = False
 
     def __post_init__(self) -> None:
         if (self.a in (DType.U8, DType.I8)) != (self.right in (DType.U8, DType.I8)):
@@ -134,6 +138,8 @@ class AmxSpec(GeneratedSpec):
             raise ValueError("tiles are loaded from rows of bf16 only")
         if self.asks_results and (self.tall or self.out is DType.BF16X2):
             raise ValueError("results are asked for in whole rows of one part")
+        if self.ragged and (self.tall or not self.overlap or self.out is DType.BF16X2):
+            raise ValueError("masks are of results that are finished between products, in one part")
         if self.tall and (self.direct or self.parts != 2):
             raise ValueError("tall sums are of two parts, of rows in the scratch")
         if self.w24 and self.parts != 2:

@@ -83,7 +83,7 @@ def narrow(b: Builder, dtype: DType, value: Value) -> Value:
 
 @dataclass(frozen=True)
 class Tail:
-    """The last, partial vector of a row: ``count`` elements (1 <= count < lanes, i64) and their mask."""
+    """The last, partial vector of a row: ``count`` elements (0 <= count <= lanes, i64) and their mask."""
 
     count: Value
     mask: Value
@@ -119,7 +119,7 @@ def load(
     else:
         buffer = b.scratch_buffer(t)
         b.store(b.const(t, 0), buffer, check=False)
-        with b.loop(0, tail.count, guard=False) as each:
+        with b.loop(0, tail.count) as each:
             at = each.index if stride is None else each.index * stride
             one = b.load(t.element, b.gep(pointer, t.element, at))
             b.store(one, b.gep(buffer, t.element, each.index), check=False)
@@ -174,7 +174,7 @@ def store(
     else:
         buffer = b.scratch_buffer(t)
         b.store(raw, buffer, check=False)
-        with b.loop(0, tail.count, guard=False) as each:
+        with b.loop(0, tail.count) as each:
             at = each.index if stride is None else each.index * stride
             one = b.load(t.element, b.gep(buffer, t.element, each.index), check=False)
             b.store(one, b.gep(pointer, t.element, at))

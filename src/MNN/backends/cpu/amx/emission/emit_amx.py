@@ -331,11 +331,13 @@ class _Job:
         moved = layout.moves is not None
         traits = (overlap, moved, layout.direct, layout.lines, groups.passing, layout.tall, w24, self.half)
         asks = asks_results(e.target, c.dtype, product.m * n_batch * n) and not layout.tall
-        family = ("AMX", *types, *traits, self.right.bytes, asks, layout.sections)
+        masked = e.target.can(can.MASKED_BYTES) and c.dtype is not DType.BF16X2 and not layout.tall
+        ragged = overlap and masked and n % PANEL > 0
+        family = ("AMX", *types, *traits, self.right.bytes, asks, layout.sections, ragged)
         ahead = ask_ahead(groups.lines, steps, e.pool.kept_choices.made(family), e.spare * e.threads)
         e.pool.kept_choices.make(family, ahead)
         spec = AmxSpec(*types, ahead, *traits, right=self.right.bytes, asks_results=asks, fits=epilogue.fits,
-                       sections=layout.sections)  # fmt: skip
+                       sections=layout.sections, ragged=ragged)  # fmt: skip
         packed, b_batch = self.right.packed(e, kind, layout, n, n_batch, self.parts, w24, self.half)
         starts = [a.batch, b_batch, c.batch, *(side.batch for side in epilogue.sides)]
         args = tables | {
