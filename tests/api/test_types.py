@@ -31,11 +31,18 @@ MNN.Interpreter('x').createSession({}, {})
 """
 
 
-def check(programs: list[Path], folder: Path, *more: str) -> str:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where mypy keeps what it knows of the package: as long as its options are the same, it reads that once."""
+    return tmp_path_factory.mktemp("types")
+
+
+def check(programs: list[Path], folder: Path) -> str:
     """What mypy says of programs that use the package, as it does of one that is installed."""
-    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--no-error-summary", *more]
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--no-error-summary"]
+    options = ["--disable-error-code=import-untyped", "--config-file=", f"--cache-dir={folder / 'cache'}"]
     done = subprocess.run(
-        [*command, "--config-file=", f"--cache-dir={folder / 'cache'}", *map(str, programs)],
+        [*command, *options, *map(str, programs)],
         env={**os.environ, "MYPYPATH": str(ROOT / "src")}, cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert not done.stderr, done.stderr
@@ -43,29 +50,29 @@ def check(programs: list[Path], folder: Path, *more: str) -> str:
 
 
 @pytest.mark.slow
-def test_programs_have_types(tmp_path: Path) -> None:
+def test_programs_have_types(folder: Path) -> None:
     """One that uses everything, and the examples, where others' packages have types."""
     examples = sorted((ROOT / "examples").glob("*.py"))
-    assert check([PROGRAM, *examples], tmp_path, "--disable-error-code=import-untyped") == ""
+    assert check([PROGRAM, *examples], folder) == ""
 
 
 @pytest.mark.slow
-def test_pages_have_types(tmp_path: Path) -> None:
+def test_pages_have_types(tmp_path: Path, folder: Path) -> None:
     """They leave annotations of their own functions out, to be short."""
     programs = []
+    untyped = ", ".join(f"allow-{what}" for what in ("untyped-defs", "incomplete-defs", "untyped-calls"))
     for page in (p for p in PAGES if blocks(p)):
         programs.append(tmp_path / f"{page.stem.replace('-', '_')}_page.py")
-        programs[-1].write_text("\n".join(blocks(page)), encoding="utf-8")
+        programs[-1].write_text("\n".join([f"# mypy: {untyped}", *blocks(page)]), encoding="utf-8")
     assert len(programs) > 10
-    untyped = [f"--allow-{what}" for what in ("untyped-defs", "incomplete-defs", "untyped-calls")]
-    assert check(programs, tmp_path, "--disable-error-code=import-untyped", *untyped) == ""
+    assert check(programs, folder) == ""
 
 
 @pytest.mark.slow
-def test_wrong_programs_are_found(tmp_path: Path) -> None:
+def test_wrong_programs_are_found(tmp_path: Path, folder: Path) -> None:
     wrong = tmp_path / "wrong.py"
     wrong.write_text(f"import MNN, MNN.cv as cv, MNN.expr as F, MNN.numpy as np{WRONG}")
-    lines = check([wrong], tmp_path).splitlines()
+    lines = check([wrong], folder).splitlines()
     found = {int(line.split(":")[1]) for line in lines if ": error:" in line}
     missed = [text for number, text in enumerate(WRONG.splitlines(), 1) if number > 1 and number not in found]
     assert not missed, lines
