@@ -50,7 +50,10 @@ def drawn(base: Mapping[str, npt.NDArray[np.generic]]) -> Iterator[Feeds]:
         yield found
 
 
-def compare(path: Path, inputs: list[Feeds], bounds: Mapping[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+def compare(
+    path: Path, inputs: list[Feeds], bounds: Mapping[str, float], monkeypatch: pytest.MonkeyPatch, certain: int = 0
+) -> None:
+    """``certain``: so many of the last inputs keep the strictest bound, whatever ONNX Runtime's optimiser changes."""
     reference, plain = onnxruntime_runner(path), functools.cache(lambda: onnxruntime_runner(path, optimise=False))
     expected = [reference(feeds) for feeds in inputs]
     several = len({tuple([a.shape for a in feeds.values()]) for feeds in inputs}) > 1
@@ -67,7 +70,8 @@ def compare(path: Path, inputs: list[Feeds], bounds: Mapping[str, float], monkey
         found = [session.run(feeds) for feeds in inputs]
         for seed, (given, want) in enumerate(zip(found, expected, strict=True)):
             error = largest_error(given, want)
-            assert error < bound or error < control(seed), (
+            strict = precision == "high" and seed >= len(inputs) - certain
+            assert error < bound or (not strict and error < control(seed)), (
                 f"{precision}, input {seed}: largest error {error:.1e} of the largest output"
             )
         monkeypatch.setenv("MNN_POISON", "1")
@@ -82,10 +86,11 @@ def compare(path: Path, inputs: list[Feeds], bounds: Mapping[str, float], monkey
 
 @pytest.mark.parametrize("name", list(ARCHITECTURES))
 def test_architecture(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, base = zoo.architecture(name), ARCHITECTURES[name].feeds(7, **SIZES)
     if is_video(name):
-        path, base = with_clip(path, tmp_path), clip(7)
-    compare(path, list(drawn(base)), BOUNDS, monkeypatch)
+        compare(with_clip(zoo.architecture(name), tmp_path), list(drawn(clip(7))), BOUNDS, monkeypatch)
+    else:
+        base, other = (ARCHITECTURES[name].feeds(seed, **SIZES) for seed in (7, 8))
+        compare(zoo.architecture(name), [*drawn(base), other], BOUNDS, monkeypatch, certain=1)
 
 
 @pytest.mark.parametrize("name", ["mobilenet_v3_large", "resnet18", "vit_tiny", "distilbert"])
