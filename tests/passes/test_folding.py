@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from MNN.frontends.common.graph_builder import GraphBuilder, ModelState
 from MNN.ir.dtype import DType
-from MNN.ir.graph import Value
+from MNN.ir.graph import Graph, Value
 from MNN.ir.quant import QuantizedArray
 from MNN.passes.manager import passes
 from tests.passes.build import Maker, fires, ops, stays
@@ -191,3 +192,28 @@ def test_folding_leaves_deconvolutions_with_a_given_size() -> None:
     m = Maker()
     node = m.op("Deconvolution", m.input(1, 4, 5, 5), m.noise(4, 6, 3, 3), m.ints(1, 7, 7, 6), hasOutputShape=True)
     stays("scale-folding", m.done(m.binary("ADD", node, m.noise(6, 1, 1))))
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+def test_weights_that_are_infinite_stay_without_a_warning(bad: float) -> None:
+    """Infinite ones times 0, and a signalling NaN."""
+    m = Maker()
+    weights = np.ones((4, 3, 3, 3), np.float32)
+    weights[1] = bad
+    if np.isnan(bad):
+        weights.reshape(-1).view(np.uint32)[0] = 0x7F800001
+    x = m.input(1, 3, 5, 5)
+    made = m.op("Convolution", x, m.const(weights), kernelX=3, kernelY=3, outputCount=4, inputCount=3, group=1)
+    scale = m.const(np.asarray([0, 0, 1, 2]).reshape(1, 4, 1, 1))
+    m.graph.outputs = [m.binary("MUL", made, scale)]
+    assert not passes()["scale-folding"].run(m.graph)
+
+
+def test_constants_beyond_their_type_are_made_without_a_warning() -> None:
+    builder = GraphBuilder(ModelState(), Graph("numbers"))
+    for number, dtype in ((1e300, DType.F32), (-1e6, DType.F16), (np.inf, DType.F16)):
+        found = builder.const(number, dtype).data
+        assert isinstance(found, np.ndarray)
+        assert np.isinf(found)
+        assert np.signbit(found) == (number < 0)
+    assert np.array_equal(builder.const([1e300, 2.0]).array(), np.asarray([np.inf, 2], np.float32))

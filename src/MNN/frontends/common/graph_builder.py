@@ -85,12 +85,14 @@ class GraphBuilder:
     def const(
         self, array: np.ndarray | float | int | Sequence[int] | Sequence[float], dtype: DType | None = None
     ) -> Value:
-        """A constant. Python ints become i64, floats f32, unless ``dtype`` says otherwise."""
+        """A constant. Python ints become i64, floats f32, unless ``dtype`` says otherwise. What a type does not hold
+        becomes what a cast gives: infinities of floats."""
         data = np.asarray(array)
-        if dtype is not None:
-            data = data.astype(dtype.numpy)
-        elif not isinstance(array, np.ndarray) and data.dtype.kind == "f":
-            data = data.astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if dtype is not None:
+                data = data.astype(dtype.numpy)
+            elif not isinstance(array, np.ndarray) and data.dtype.kind == "f":
+                data = data.astype(np.float32)
         value = Value(self.unique(f"{self._base}/const"), DType.of(data), tuple(data.shape), data)
         self._fresh[value] = None
         return value

@@ -111,6 +111,7 @@ def bias_of(target: Linear) -> np.ndarray | None:
     return found
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def scaled_weight(target: Linear, scale: np.ndarray) -> np.ndarray | QuantizedArray | None:
     """The weights with every output channel multiplied; None when that leaves the range of their type."""
     weight = target.node.inputs[1]
