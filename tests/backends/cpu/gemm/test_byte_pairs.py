@@ -14,6 +14,7 @@ from MNN.backends.cpu.codegen.library import Library
 from MNN.backends.cpu.compile import compile_stage
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.packing.byte_pairs import (
+    NATURAL,
     joined,
     loads,
     pack_byte_pairs,
@@ -71,6 +72,54 @@ def test_exact_products(target: Target, a: DType, tile: tuple[int, int], m: int,
     assert (c[..., n:] == 7).all(), "wrote past the columns"
     exact = left[:, 2 : k + 2].astype(np.int64) @ right.astype(np.int64) + bias
     np.testing.assert_array_equal(c[..., :n], exact)
+
+
+def small_and_large(rng: np.random.Generator, a: DType, shape: tuple[int, int], large: float) -> np.ndarray:
+    """Values near the least one, but for a part that is the largest."""
+    found = np.where(rng.random(shape) < large, 255, rng.integers(0, 40, shape))
+    return (found - shift_of(a)).astype(a.numpy)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
+@pytest.mark.parametrize("a", [U8, I8], ids=["u8", "i8"])
+@pytest.mark.parametrize(("m", "n", "run", "taps"), [(23, 80, 37, 2), (42, 100, 64, 1), (9, 70, 8, 5)])
+def test_exact_products_where_values_tell(target: Target, a: DType, m: int, n: int, run: int, taps: int) -> None:
+    """Of small values, of some or many large ones, in the same block; of all columns at once and of few. What either
+    way does not need is spoilt."""
+    body = body_of([I32, I32], lambda b, s, bias: b("add", s, bias))
+    spec = ContractSpec(a, I8, I32, I32, 4, 2, epilogue=body, operands=("n",), group=4, byte_pairs=True, light=True)
+    rng, nr, k = np.random.default_rng(m + run), spec.nr(target), run * taps
+    weights = drawn(rng, I8, 1, k, n)
+    packed = pack_byte_pairs(weights, run, nr, shift_of(a), True)
+    bias = rng.integers(-1000, 1000, n).astype(np.int32)
+    natural = np.arange(packed.shape[-1]) >= 4 * int(packed.view(np.int32)[0, 0, nr + NATURAL])
+    head = np.arange(packed.shape[-1]) < 4 * int(packed.view(np.int32)[0, :, nr + 3].min())
+    whole = -(-n // nr)
+    cases = [(0.0, whole, ~natural & ~head), (0.02, 4, None), (1.0, whole, natural), (0.0, 1, natural)]
+    for large, columns, spoilt in [*cases, ((0.0, 0.01, 1.0), whole, None)]:
+        left = small_and_large(rng, a, (m, k + 3), 0.0)
+        some = np.resize(np.repeat(large, 4), m)
+        for row, part in enumerate(some):
+            left[row] = small_and_large(rng, a, (1, k + 3), part)
+        right = packed.copy()
+        if spoilt is not None:
+            right[..., spoilt] = 99
+        c = np.full((m, n + 2), 7, np.int32)
+        arrays = {
+            "a": left, "b": right, "c": c, "op0": bias, "rows_a": (np.arange(m) * (k + 3)).astype(np.int32),
+            "rows_c": (np.arange(m) * (n + 2)).astype(np.int32), "taps": (2 + run * np.arange(taps)).astype(np.int32),
+            "batch": np.zeros((1, 4), np.int64),
+        }  # fmt: skip
+        slots = {
+            "n_taps": taps, "k": run, "ldb": 4 * nr, "panel": packed.shape[-1], "m": m, "n": n, "n_batch": 1,
+            "mb": 24, "nb": columns * nr, "ub": 8,
+        }  # fmt: skip
+        slots |= {name: array.ctypes.data for name, array in arrays.items()}
+        for checked in (False, True):
+            util.call(spec, target, slots, spec.blocks(m, n, 1, 8, columns * nr), list(arrays.values()), checked)
+        assert (c[:, n:] == 7).all(), "wrote past the columns"
+        exact = left[:, 2 : k + 2].astype(np.int64) @ weights[0].astype(np.int64) + bias
+        np.testing.assert_array_equal(c[:, :n], exact)
 
 
 def test_which_pairs_fit() -> None:

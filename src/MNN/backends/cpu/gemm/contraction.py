@@ -37,6 +37,8 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 
 _INT_SOURCES = (DType.I8, DType.U8)
+LIGHT_ROWS = 4
+"""Rows whose values of A are looked at together."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,8 @@ class ContractSpec(GeneratedSpec):
             raise ValueError("sums of groups are rotated in f32")
         if self.byte_pairs and (not dot4 or not self.b_packed or self.beside or self.rows_in_pairs or self.in_lanes):
             raise ValueError("pairs of bytes are summed of packed ones, in whole rows")
+        if self.light and (not self.byte_pairs or self.mr != LIGHT_ROWS):
+            raise ValueError(f"values of A are looked at for pairs of bytes, {LIGHT_ROWS} rows at a time")
         check_epilogue(self.epilogue, self.operands, self.sums, self.out)
 
     fits: bool = field(default=False, kw_only=True)
@@ -148,6 +152,10 @@ class ContractSpec(GeneratedSpec):
     byte_pairs: bool = field(default=False, kw_only=True)
     """Whether sums are of pairs of bytes: with ``group`` 4, k of at least so many, and B packed by
     :func:`MNN.backends.cpu.packing.byte_pairs.pack_byte_pairs` (ldb is not looked at)."""
+
+    light: bool = field(default=False, kw_only=True)
+    """Whether values of A may tell that sums of pairs fit, see :mod:`MNN.backends.cpu.gemm.byte_pairs.code_light`: with
+    ``byte_pairs``, tiles of :data:`LIGHT_ROWS` rows, k of at least eight, and B packed for it."""
 
     channels: tuple[int, int] = field(default=(0, 0), kw_only=True)
     """In and out of each of the small groups that columns belong to
@@ -202,6 +210,9 @@ class ContractSpec(GeneratedSpec):
         panel = 0 if self.b_packed else args["n_taps"] * steps * nr * self.b.size + starts
         if self.byte_pairs:  # of i32, and as many for what is too much in them
             panel = 2 * args["n_taps"] * steps
+        if self.light:  # of each tile a count, and eights of values with their numbers; in whole lines
+            eights = args["n_taps"] * -(-args["k"] // 8)
+            panel += 64 + -(-args["mb"] // LIGHT_ROWS) * (2 * 64 + eights * (8 * LIGHT_ROWS + 4))
         return tile + panel
 
     def blocks(self, m: int, n: int, n_batch: int, ub: int, nb: int) -> int:

@@ -42,7 +42,7 @@ def emit_packed(
     target, tile = blocks
     taps = np.tile(product.taps, weights.parts)
     if spec.byte_pairs:
-        b_ref, ldb, panel, b_batch = weights.packed_in_pairs(e, spec.nr(e.target), n_batch, a.dtype)
+        b_ref, ldb, panel, b_batch = weights.packed_in_pairs(e, spec.nr(e.target), n_batch, a.dtype, spec.light)
     else:
         b_ref, ldb, panel, b_batch = weights.packed(e, spec.nr(e.target), n_batch, a.dtype)
     steps = taps.size * -(-depth // weights.group)

@@ -24,10 +24,17 @@ from MNN.ir.prims import Tensor
 
 COUNTS = 8
 """Words behind the starts of a panel's sums: how many rows are joined, in twos, how many are not, how many are paired
-in other ways, in twos; where :data:`PICKS` begin, where the weights do, and how many rows there is room for."""
+in other ways, in twos; where :data:`PICKS` begin, where the weights do, and how many rows there is room for;
+:data:`NATURAL` and :data:`LIMIT`."""
+NATURAL, LIMIT = 6, 7
+"""Which of these words are where weights begin that lie in their own order, if there are any, and what sums of values
+of A may be with any of these."""
 PICKS = 32
 """Bytes that say how eight values are paired: 16 for each row, as instructions take them."""
-_EIGHT = 8
+EIGHT = 8
+"""Values of two groups, which are paired in another way or summed together."""
+LIGHT_PART = 3
+"""Of so many eights of values one may be multiplied in 16 bits, beside light ones."""
 _LARGEST = 128
 _ATTEMPTS = 6
 """How often rows that are left are joined with others of these."""
@@ -39,10 +46,12 @@ _JOINED, _ALONE, _PAIRED = 1.9, 1.1, 2.4
 75 GMAC/s)."""
 _MOST = 1.7
 """The same of four weights in 16 bits, for which values of A are widened beforehand, too."""
+_LIGHT = 1.1
+"""The same where values of A are looked at."""
 _AT_ONCE = 1 << 20
 """Weights that are arranged at once."""
 
-_PAIRS = tuple(itertools.combinations(range(_EIGHT), 2))
+_PAIRS = tuple(itertools.combinations(range(EIGHT), 2))
 
 Bytes = npt.NDArray[np.int8]
 Numbers = npt.NDArray[np.intp]
@@ -94,10 +103,10 @@ def _ways() -> tuple[Numbers, Numbers]:
     """All ways to pair eight values: the numbers of their :data:`_PAIRS` ``[105, 4]``, and the values ``[105, 8]``."""
     found = [
         four
-        for four in itertools.combinations(range(len(_PAIRS)), _EIGHT // 2)
-        if len({value for pair in four for value in _PAIRS[pair]}) == _EIGHT
+        for four in itertools.combinations(range(len(_PAIRS)), EIGHT // 2)
+        if len({value for pair in four for value in _PAIRS[pair]}) == EIGHT
     ]
-    return np.array(found), np.array(_PAIRS)[found].reshape(-1, _EIGHT)
+    return np.array(found), np.array(_PAIRS)[found].reshape(-1, EIGHT)
 
 
 def paired(rows: Bytes) -> Numbers:
@@ -139,13 +148,14 @@ def joined(load: npt.NDArray[np.uint8], kind: Numbers) -> tuple[Numbers, Numbers
     return np.argsort(rank, axis=-1, kind="stable"), twos
 
 
-def pack_byte_pairs(matrices: Bytes, run: int, nr: int, shift: int) -> Bytes:
+def pack_byte_pairs(matrices: Bytes, run: int, nr: int, shift: int, light: bool = False) -> Bytes:
     """B ``[Z, K, N]`` in panels ``[Z, ceil(N / nr), bytes]`` of ``nr`` columns, each as long as the longest.
 
     K is taps of ``run`` values, at least four, which are groups of four (:func:`places`). A panel has the i32 starts of
     ``nr`` sums, for values of A moved by ``shift``; :data:`COUNTS` words; for every row its place in a tap, then for
     every row its tap; :data:`PICKS` for every two that are paired in another way; and for every row ``[nr, 4]``
-    bytes. Rows are in the order of the counts.
+    bytes. Rows are in the order of the counts. With ``light``, and runs of eight values at least, all weights follow
+    in their own order, two rows for eight values.
     """
     z, k, n = matrices.shape
     panels, at = -(-n // nr), places(run)
@@ -160,7 +170,30 @@ def pack_byte_pairs(matrices: Bytes, run: int, nr: int, shift: int) -> Bytes:
     packed = np.zeros((len(rows), max(part.shape[1] for part in found)), np.int32)
     for i, part in enumerate(found):
         packed[i * some : (i + 1) * some, : part.shape[1]] = part
+    if light:
+        packed[:, nr + NATURAL] = packed.shape[1]
+        packed[:, nr + LIMIT] = ((1 << 15) - 1) // max(1, int(np.abs(matrices.astype(np.int16)).max(initial=0)))
+        packed = np.concatenate([packed, _natural(wide, run, nr)], -1)
     return packed.reshape(z, panels, -1).view(np.int8)
+
+
+def _natural(wide: Bytes, run: int, nr: int) -> npt.NDArray[np.int32]:
+    """Weights ``[Z, taps, run, columns]`` in panels of rows ``[nr, 4]``, two for eight values; the last eight of a run
+    begin within it, and have zeros for what those before have."""
+    z, taps, _, columns = wide.shape
+    at = np.minimum(np.arange(0, run, EIGHT), run - EIGHT)
+    eights = wide[:, :, at[:, None] + np.arange(EIGHT)]
+    eights[:, :, -1, : EIGHT * len(at) - run] = 0
+    rows = eights.reshape(z, taps * len(at), 2, DOT4, columns // nr, nr).transpose(0, 4, 1, 2, 5, 3)
+    return np.ascontiguousarray(rows).reshape(z * (columns // nr), -1).view(np.int32)
+
+
+def tells_little(matrix: Bytes, run: int, nr: int) -> bool:
+    """Whether few sums of pairs of weights ``[K, N]`` fit two at a time with any values of A, so that these are better
+    looked at."""
+    words = pack_byte_pairs(matrix[None], run, nr, 0)[0].view(np.int32)
+    cycles = words[:, nr : nr + 3].mean(0) @ [_JOINED, _ALONE, _PAIRED]
+    return bool(cycles > _LIGHT * (len(matrix) // run) * len(places(run)))
 
 
 def pays(matrix: Bytes, run: int, nr: int) -> bool:
@@ -175,7 +208,7 @@ def _packed(rows: Bytes, at: Numbers, starts: npt.NDArray[np.int32], run: int) -
     panels, groups, nr, _ = rows.shape
     panel = np.arange(panels)[:, None]
     whole, rest = split(rows)
-    first = np.arange(groups).reshape(-1, len(at))[:, : run // _EIGHT * 2 : 2].reshape(-1)
+    first = np.arange(groups).reshape(-1, len(at))[:, : run // EIGHT * 2 : 2].reshape(-1)
     other, picks = _paired_in_twos(rows, whole, rest, first)
     kind = np.zeros((panels, groups), np.intp)
     kind[:, first], kind[:, first + 1] = other, other
@@ -227,6 +260,10 @@ def _paired_in_twos(
 
 __all__ = [
     "COUNTS",
+    "EIGHT",
+    "LIGHT_PART",
+    "LIMIT",
+    "NATURAL",
     "PICKS",
     "joined",
     "loads",
@@ -238,4 +275,5 @@ __all__ = [
     "shift_of",
     "split",
     "sums_byte_pairs",
+    "tells_little",
 ]

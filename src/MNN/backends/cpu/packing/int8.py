@@ -89,7 +89,7 @@ def taken_in_pairs(e: Emitter, tensor: Tensor, rows: int, run: int, columns: int
 
 
 def packed_byte_pairs(
-    e: Emitter, tensor: Tensor, conv: Conv | None, run: int, nr: int, a: DType
+    e: Emitter, tensor: Tensor, conv: Conv | None, run: int, nr: int, a: DType, light: bool
 ) -> tuple[Buffer, int, int]:
     """The weights packed for sums of pairs of bytes (:mod:`MNN.backends.cpu.packing.byte_pairs`), as
     :func:`packed_dot4`."""
@@ -97,8 +97,8 @@ def packed_byte_pairs(
     assert data is not None
     n, matrices = (tensor.shape[-1], elements(tensor.shape[:-2])) if conv is None else conv[2:]
     buffer = e.pool.get(
-        ("byte pairs", id(data), nr, conv, run, shift),
-        lambda: pack_byte_pairs(_matrices(data, conv, 1).reshape(matrices, -1, n), run, nr, shift).reshape(-1),
+        ("byte pairs", id(data), nr, conv, run, shift, light),
+        lambda: pack_byte_pairs(_matrices(data, conv, 1).reshape(matrices, -1, n), run, nr, shift, light).reshape(-1),
         (data, tensor.keep),
     )
     size = buffer.nbytes // matrices

@@ -113,9 +113,11 @@ class Weights:
                 buffer.setup += commands
         return Ref(buffer, 0), nr * group, high * nr * group, self._batches(e, size, n_batch)
 
-    def packed_in_pairs(self, e: Emitter, nr: int, n_batch: int, a: DType) -> tuple[Ref, int, int, np.ndarray]:
-        """The same as :meth:`packed` for sums of pairs of bytes."""
-        buffer, size, panel = packed_byte_pairs(e, self.tensor, self.conv, self.run, nr, a)
+    def packed_in_pairs(
+        self, e: Emitter, nr: int, n_batch: int, a: DType, light: bool = False
+    ) -> tuple[Ref, int, int, np.ndarray]:
+        """The same as :meth:`packed` for sums of pairs of bytes; ``light``: values of A are looked at."""
+        buffer, size, panel = packed_byte_pairs(e, self.tensor, self.conv, self.run, nr, a, light)
         return Ref(buffer, 0), nr * DOT4, panel, self._batches(e, size, n_batch)
 
     def taken_once(self, e: Emitter, product: Product) -> bool:

@@ -16,7 +16,7 @@ from MNN.backends.cpu.products.tile_store import LINE
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
 
-_FLIP = 0x80808080
+FLIP = 0x80808080
 
 
 @generates(ContractSpec, byte_pairs=True)
@@ -64,10 +64,7 @@ class ContractBytePairs(Contract):
         b, panel = self.b, right[-1]
         self.ask_operands(row, self.spec.mr)
         self.rows = [b.gep(start, I8, self.tap) for start in self._row_starts(row)]
-        sums = [b.load(self.acc, b.gep(panel, self.acc, j)) for j in range(self.spec.nv)]
-        if self.added is not None:
-            sums = [b.add(x, y) for x, y in zip(sums, self.begun(self.spec.nv), strict=True)]
-        found, places, body = sums * self.spec.mr, self.places, self.weights
+        found, places, body = self._starts(panel) * self.spec.mr, self.places, self.weights
         turns = (self.joined, 2, self._of_two), (self.alone, 1, self._of_one), (self.paired * 2, 1, self._of_eight)
         for count, groups, products in turns:
             with b.loop(b.const(I64, 0), count, carry=[*found, body]) as turn:
@@ -77,6 +74,14 @@ class ContractBytePairs(Contract):
             *found, body = turn.results
             places = b.gep(places, I32, count * groups)
         return found
+
+    def _starts(self, panel: Value) -> list[Value]:
+        """What a row of sums begins with."""
+        b = self.b
+        sums = [b.load(self.acc, b.gep(panel, self.acc, j)) for j in range(self.spec.nv)]
+        if self.added is None:
+            return sums
+        return [b.add(x, y) for x, y in zip(sums, self.begun(self.spec.nv), strict=True)]
 
     def _of_two(self, sums: list[Value], turn: Value, places: Value, weights: Value) -> None:
         """Two groups, summed in 16 bits first."""
@@ -116,7 +121,7 @@ class ContractBytePairs(Contract):
         """Values of A as unsigned bytes."""
         b, words = self.b, I32.vec(self.lanes)
         if shift_of(self.spec.a):
-            values = b.xor(b.bitcast(values, words), _FLIP)
+            values = b.xor(b.bitcast(values, words), FLIP)
         return b.bitcast(values, I8.vec(4 * self.lanes))
 
     def _pairs(self, left: Value, right: Value) -> Value:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from MNN.backends.base.candidates import Candidate
 from MNN.backends.cpu.emission.emitter import Emitter
-from MNN.backends.cpu.gemm.contraction import ContractSpec
+from MNN.backends.cpu.gemm.contraction import LIGHT_ROWS, ContractSpec
 from MNN.backends.cpu.gemm.emit_packed import emit_packed, finished_body
-from MNN.backends.cpu.packing.byte_pairs import multiplies_pairs
+from MNN.backends.cpu.packing.byte_pairs import EIGHT, multiplies_pairs, tells_little
 from MNN.backends.cpu.packing.weights import Weights
 from MNN.backends.cpu.products.algorithms import Contraction, contraction_algorithm
 from MNN.backends.cpu.products.dot8 import DOT4
@@ -24,6 +26,11 @@ _WIDE, _NARROW = (4, 2), (6, 1)
 """The tiles: sums, two rows of weights, the ones that pairs are multiplied by and values of A are in 16 registers."""
 _OF_ONE = 1.2
 """What a vector's products take in the second (1152 deep: 73 GMAC/s, in the first 81)."""
+
+_LEAST_PANELS = 4
+"""Panels of columns from which on values of A are looked at."""
+_SOME_PANELS = 4
+"""Panels by which it is judged what weights tell."""
 
 
 @contraction_algorithm(_NAME, rank=1)
@@ -46,10 +53,21 @@ def _tile(vectors: int) -> tuple[int, int]:
     return _NARROW if vectors * _OF_ONE < -(-vectors // 2) * 2 else _WIDE
 
 
+def _looks(e: Emitter, product: Product, weights: Weights, tile: tuple[int, int]) -> bool:
+    """Whether to look at values of A."""
+    nr = tile[1] * e.target.lanes(DType.I32)
+    if tile[0] != LIGHT_ROWS or weights.run < EIGHT or product.n < _LEAST_PANELS * nr:
+        return False
+    some = _SOME_PANELS * nr
+    return weights.satisfy(
+        e, "light", lambda matrix: tells_little(np.ascontiguousarray(matrix[:, :some]), weights.run, nr)
+    )
+
+
 def _emit(e: Emitter, product: Product, weights: Weights, tile: tuple[int, int]) -> None:
     body, epilogue = finished_body(product), product.epilogue
     spec = ContractSpec.of(
         product.a.dtype, weights.dtype, DType.I32, product.c.dtype, *tile, True, body, epilogue.kinds, weights.group,
-        fits=epilogue.fits, byte_pairs=True,
+        fits=epilogue.fits, byte_pairs=True, light=_looks(e, product, weights, tile),
     )  # fmt: skip
     emit_packed(e, product, weights, spec, product.k, (e.target, tile))
