@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import MNN
+from MNN.backends.cpu import low_precision
 from MNN.errors import MNNError, RunError
+from MNN.ir.dtype import DType
 from MNN.optim import scaling
 
 F, nn, optim = MNN.expr, MNN.nn, MNN.optim
@@ -77,6 +79,34 @@ def test_a_step_all_of_whose_losses_are_left_out_is_none():
             made = again
     moved = [not np.array_equal(a[0], b[0]) for a, b in zip(numbers[1::2], numbers[3::2], strict=False)]
     assert (made.steps, moved) == (3, [False, True, True])
+
+
+@pytest.mark.parametrize(("scale", "within"), [(2.0**16, 0.01), ("dynamic", 0.01), (None, None)])
+def test_small_gradients_in_f16(monkeypatch, scale, within):
+    """They vanish between kernels, unless their loss is scaled; what they are divided by does not make them vanish."""
+
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.linear(64, 128), nn.linear(128, 96)
+
+        def forward(self, x):
+            return self.last(F.tanh(self.first(x)))
+
+    def moved(**options):
+        nn.seed(4)
+        model = Two()
+        before = [v.read().copy() for v in model.parameters]
+        x, y = (np.random.default_rng(5).normal(size=(80, n)).astype(np.float32) for n in (64, 96))
+        loss = F.reduce_sum(F.square(model(F.const(x, [80, 64])) - F.const(y, [80, 96]))) * 1e-8
+        optim.SGD(model, 1e5, **options).step(loss)
+        return [v.read() - a for v, a in zip(model.parameters, before, strict=True)]
+
+    wanted = moved(precision="high")
+    monkeypatch.setattr(low_precision, "storage", lambda target, precision: DType.F16 if precision == "low" else None)
+    found = moved(precision="low", loss_scale=scale)
+    errors = [np.abs(a - b).max() / np.abs(b).max() for a, b in zip(found, wanted, strict=True)]
+    assert max(errors) <= within if within else max(errors) > 0.2
 
 
 def test_a_scale_that_is_given_stays(monkeypatch):

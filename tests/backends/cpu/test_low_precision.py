@@ -120,16 +120,17 @@ def test_variances_as_differences_of_moments(shape, axes):
 
 
 def test_what_may_leave_the_range_of_f16_stays_wide():
-    def build(b, x):
+    def build(b, x, scale):
         y = named(b.matmul(x, b.const(randn(64, 128))), "product")
         square = named(b.op("mul", y, y), "square")
         shifted = named(b.op("add", y, b.like(-50000.0, y)), "shifted")
-        return [b.matmul(t, b.const(randn(128, 64))) for t in (y, square, shifted)]
+        scaled = named(b.op("mul", y, b.op("div", b.like(1.0, scale), scale)), "scaled")
+        return [b.matmul(t, b.const(randn(128, 64))) for t in (y, square, shifted, scaled)]
 
-    x = Tensor(DType.F32, (100, 64), name="x")
-    assert {"square", "shifted"} & narrowed(build, x, dtype=DType.F16) == set()
-    assert "product" in narrowed(build, x, dtype=DType.F16)
-    assert "square" in narrowed(build, x)
+    given = Tensor(DType.F32, (100, 64), name="x"), Tensor(DType.F32, (), name="scale")
+    assert {"square", "shifted", "scaled"} & narrowed(build, *given, dtype=DType.F16) == set()
+    assert "product" in narrowed(build, *given, dtype=DType.F16)
+    assert {"square", "scaled"} <= narrowed(build, *given)
 
 
 def test_tensors_between_kernels_are_narrow_and_outputs_are_not():

@@ -19,8 +19,9 @@ Tensors that share memory (views, concatenations, borders, gathered data) are st
 must stay f32, a copy of it in bf16 is multiplied.
 
 Where it computes in f16 but not in bf16 (AArch64's FP16) f16 takes bf16's place, and what may leave its range
-stays f32 too: sums over many elements, squares, powers and exponentials, numbers beyond 30000. Results of products
-beyond 65504 become infinities, as in every f16 engine; ``normal`` is for networks that have them.
+stays f32 too: sums over many elements, squares, powers and exponentials, numbers beyond 30000, what is multiplied or
+divided by a single number that only the run knows (gradients by the scale of their loss). Results of products beyond
+65504 become infinities, as in every f16 engine; ``normal`` is for networks that have them.
 
 Elsewhere ``low`` computes like ``normal``: storing 16 bits without instructions for them costs more than it saves.
 """
@@ -322,13 +323,18 @@ def _gives_exact(body: Body, large: float) -> bool:
 
 
 def _grows(prim: Prim) -> bool:
-    """Whether a primitive makes large numbers of ordinary ones."""
+    """Whether a primitive makes large numbers of ordinary ones, or may make small ones: by a number that only the run
+    knows, such as what gradients of a scaled loss are divided by."""
     if not isinstance(prim, p.Map):
         return isinstance(prim, (p.Reduce, p.Window)) and prim.op in ("sum", "prod")
     code = prim.body.code
     for made in (code[i] for i in prim.body.outputs):
         factors = {prim.inputs[int(code[i].value)] if code[i].op == "arg" else i for i in made.args}
         if made.op in _GROWING or (made.op == "mul" and len(factors) == 1):
+            return True
+        if made.op in ("mul", "div") and any(
+            isinstance(f, Tensor) and f.const is None and f.rank == 0 for f in factors
+        ):
             return True
     return False
 
