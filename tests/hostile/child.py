@@ -23,6 +23,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
+from MNN.backends.cpu.codegen.library import shared_library
+from MNN.cache.entries import Cache
 from MNN.frontends import load_graph
 from tests.hostile.attempt import attempt
 from tests.hostile.mutate import Mutations, quiet_ranges
@@ -42,7 +44,11 @@ def _alarm(number: int, frame: FrameType | None) -> None:
 
 
 def main(path: str, form: str, ways: list[str], cases: list[str]) -> None:
-    """Runs the cases; exits with 0 also when some were bad."""
+    """Runs the cases; exits with 0 also when some were bad.
+
+    What is attacked lies in front of the kernels: one that an earlier process compiled need not be compiled again.
+    """
+    shared_library(False).cache = Cache.default()
     if path == "operators":
         data = files()[0][1]
     else:
