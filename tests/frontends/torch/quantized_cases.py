@@ -44,9 +44,11 @@ def static(module: nn.Module, x: Tensor) -> nn.Module:
     return quantization.convert(prepared)
 
 
-def tables(module: nn.Module) -> nn.Module:
+def tables(module: nn.Module, bits: int = 8) -> nn.Module:
     for child in module.children():
         child.qconfig = quantization.float_qparams_weight_only_qconfig
+        if bits == 4 and isinstance(child, nn.EmbeddingBag):
+            child.qconfig = quantization.float_qparams_weight_only_qconfig_4bit
     return quantization.convert(quantization.prepare(module.eval()))
 
 
@@ -58,6 +60,32 @@ class Recurrent(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.last(self.layer(x)[0])
+
+
+class Cells(nn.Module):
+    """One step of each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = nn.LSTMCell(6, 8), nn.GRUCell(8, 5), nn.RNNCell(5, 7)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.third(self.second(self.first(x)[0]))
+
+
+class Numbers(nn.Module):
+    """Quantised tensors and plain numbers of any sign, beyond the range of the zero point too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter, self.leave, self.own = quantization.QuantStub(), quantization.DeQuantStub(), nn.ModuleList()
+        self.numbers = [(float(a), float(b)) for a, b in torch.randn(6, 2).mul(torch.tensor([3.0, 1.0])).tolist()]
+        self.own.extend(nn.quantized.FloatFunctional() for _ in self.numbers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.enter(x)
+        found = [o.mul_scalar(o.add_scalar(x, a), b) for o, (a, b) in zip(self.own, self.numbers, strict=True)]
+        return torch.stack([self.leave(v) for v in found])
 
 
 class Tables(nn.Module):
@@ -104,6 +132,12 @@ def cases() -> dict[str, tuple[Callable[[], nn.Module], Tensor]]:
         up=nn.ConvTranspose1d(4, 6, 4, 2, 1), tanh=nn.Tanh(),
     )  # fmt: skip
     gates = Layers(lambda m, x: m["gate"](m["conv"](x)), conv=nn.Conv2d(4, 8, 3), gate=nn.Hardsigmoid())
+    volume = Layers(
+        lambda m, x: m["pool"](m["conv"](x.unflatten(1, (2, 2)))), conv=nn.Conv3d(2, 3, (1, 3, 3)),
+        pool=nn.AdaptiveAvgPool3d((1, 2, 3)),
+    )  # fmt: skip
+    frozen = Layers(lambda m, x: m["conv"](x.flatten(2)), conv=nn.Conv1d(4, 6, 3, 2, 1, groups=2))
+    cells = {nn.LSTMCell, nn.GRUCell, nn.RNNCell}
     return {
         "upward": (lambda: static(upward, image), image),
         "lines": (lambda: static(lines, image), image),
@@ -115,6 +149,12 @@ def cases() -> dict[str, tuple[Callable[[], nn.Module], Tensor]]:
             for kind in ("LSTM", "GRU") for dtype in (torch.qint8, torch.float16)
         },
         "tables": (lambda: tables(Tables()), torch.randint(0, 20, (3, 4))),
+        "tables-4bit": (lambda: tables(Tables(), 4), torch.randint(0, 20, (3, 4))),
+        "cells-qint8": (partial(quantization.quantize_dynamic, Cells(), cells), noise(4, 6)),
+        "cells-float16": (partial(quantization.quantize_dynamic, Cells(), cells, dtype=torch.float16), noise(4, 6)),
+        "numbers": (lambda: static(Numbers(), noise(4, 5)), noise(4, 5)),
+        "volume": (lambda: static(volume, image), image),
+        "frozen": (lambda: static(frozen, image), image),
         "runs-u8": (partial(AsItRuns, torch.uint8, True), noise(3, 5, 32)),
         "runs-i8": (partial(AsItRuns, torch.int8, False), noise(7, 32)),
         "runs-conv-u8": (partial(AsItRuns, torch.uint8, False, (24, 4, 3, 3), padding=1, stride=2), image),
@@ -128,13 +168,15 @@ def main() -> None:
     torch.manual_seed(0)
     with torch.no_grad():
         for name, (build, x) in cases().items():
-            torch.backends.quantized.engine = TRANSPOSED if name in ("upward", "lines", "gates") else PLAIN
+            qnnpack = ("upward", "lines", "gates", "frozen", "numbers")
+            torch.backends.quantized.engine = TRANSPOSED if name in qnnpack else PLAIN
             module = build()
             given: tuple[Any, ...] = (x,)
             if name.startswith("runs"):
                 torch.export.save(torch.export.export(module, given), f"{out}-{name}.pt2")
             else:
-                torch.jit.trace(module.eval(), given, check_trace=False).save(f"{out}-{name}.pt")
+                traced = torch.jit.trace(module.eval(), given, check_trace=False)
+                (torch.jit.freeze(traced) if name == "frozen" else traced).save(f"{out}-{name}.pt")
             np.savez(f"{out}-{name}.npz", x=x.numpy(), y=module(x).numpy())
 
 

@@ -6,6 +6,7 @@ else a file names is an :class:`Unknown`, and a file that asks for it to be call
 
 from __future__ import annotations
 
+import math
 import pickletools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from MNN.frontends.torch.element_types import COMPLEX_NAMES, NAMES, STORAGES, Co
 from MNN.frontends.torch.parsing import unwarned
 from MNN.ir.dtype import DType
 
+_SMALL = {"torch.QUInt4x2Storage": 4, "torch.QUInt2x4Storage": 2}
+"""Memory of quantised numbers that share bytes, and how many bits each has."""
 MAX_STEPS = 1 << 23
 """Operations of one pickle."""
 
@@ -94,6 +97,9 @@ class StoredTensor:
         if self._array is None:
             name = f"{self.folder}/{self.storage.key}"
             where = f"tensor '{name}'"
+            if self.storage.strange in _SMALL:
+                self._array = self._unpacked(self.archive.stored(name), _SMALL[self.storage.strange], where)
+                return self._array
             if self.storage.strange:
                 raise UnsupportedError(f"{where}: elements of the type {self.storage.strange} are not supported")
             sizes, strides, offset = self.sizes, self.strides, self.offset
@@ -102,6 +108,13 @@ class StoredTensor:
             data = self.archive.stored(name)
             self._array = self.archive.tensor(data, self.dtype, sizes, strides, offset, where)
         return self._array
+
+    def _unpacked(self, data: Any, bits: int, where: str) -> np.ndarray:
+        """Numbers of a few bits, the first one in the lowest bits of a byte: as bytes, one after the other."""
+        each, count = 8 // bits, math.prod(self.sizes)
+        packed = self.archive.tensor(data, DType.U8, (-(-count // each),), (1,), 0, where)
+        spread = (packed[:, None] >> (np.arange(each, dtype=np.uint8) * bits)) & ((1 << bits) - 1)
+        return np.ascontiguousarray(spread.reshape(-1)[:count].reshape(self.sizes).astype(np.uint8))
 
 
 def load(archive: Archive, name: str, folder: str) -> Any:

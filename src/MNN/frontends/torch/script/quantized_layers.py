@@ -33,6 +33,9 @@ def floats(stored: Any) -> np.ndarray:
     )
     if stored.axis is not None:
         scale, zero = scale.reshape(shape), zero.reshape(shape)
+    if stored.storage.strange:  # rows of few bits: torch holds scales and offsets in half precision
+        half = np.float16
+        return np.asarray(whole * scale.astype(half).astype(np.float32) - (zero * scale).astype(half))
     return np.asarray((whole - zero) * scale)
 
 
@@ -69,11 +72,13 @@ def _recurrent(name: str) -> Arguments:
 
 
 def _recurrent_cell(name: str) -> Arguments:
-    """``(x, hx, w_ih, w_hh, b_ih, b_hh)`` with packed weights."""
+    """``(x, hx, w_ih, w_hh, b_ih, b_hh)`` with packed weights, which hold the biases too: torch adds those, and not the
+    last two arguments, which are random numbers."""
 
     def handler(ctx: TorchBuilder, x: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
-        matrices = [_constant(ctx, floats(_held(w, "LinearPackedParams")[0])) for w in (w_ih, w_hh)]
-        return call(ctx, name, [x, hx, *matrices, b_ih, b_hh], {})
+        matrices, lines = zip(*(_held(w, "LinearPackedParams") for w in (w_ih, w_hh)), strict=True)
+        given = [None if v is None else _constant(ctx, floats(v)) for v in (*matrices, *lines)]
+        return call(ctx, name, [x, hx, *given], {})
 
     return handler
 
@@ -122,6 +127,7 @@ def _half_linear(relu: bool) -> Arguments:
 LAYERS: dict[str, Arguments] = {
     "quantized_lstm": _recurrent("lstm"), "quantized_gru": _recurrent("gru"),
     **{f"quantized_{n}_cell_dynamic": _recurrent_cell(f"{n}_cell") for n in ("lstm", "gru", "rnn_tanh", "rnn_relu")},
-    "embedding_byte": _embedding, "embedding_bag_byte": _bags,
+    **{f"embedding_{n}": _embedding for n in ("byte", "4bit")},
+    **{f"embedding_bag_{n}": _bags for n in ("byte", "4bit", "2bit")},
     "linear_dynamic_fp16": _half_linear(False), "linear_relu_dynamic_fp16": _half_linear(True),
 }  # fmt: skip

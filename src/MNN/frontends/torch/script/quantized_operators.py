@@ -26,8 +26,10 @@ _KEPT = frozenset(
         "max_pool2d", "max_pool1d", "relu", "flatten", "reshape", "view", "permute", "transpose", "squeeze",
         "unsqueeze",
         "slice", "select", "cat", "contiguous", "clone", "dropout", "hardtanh", "relu6", "clamp", "chunk", "split",
-        "adaptive_avg_pool2d", "avg_pool2d", "mean", "upsample_nearest2d", "upsample_bilinear2d",
-        "detach", "pad", "stack",
+        "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+        "mean", "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_bilinear2d",
+        "detach", "pad", "stack", "flip", "index_select", "expand", "view_as", "narrow", "unbind", "masked_fill",
+        "unflatten",
     )
 )  # fmt: skip
 """Operators whose result has the scale of their first operand."""
@@ -92,8 +94,9 @@ def _result(ctx: TorchBuilder, x: Value, scale: Any, zero: Any) -> QuantizedTens
     return quantize(ctx, x, _number(ctx, scale, DType.F32), _number(ctx, zero, DType.U8))
 
 
-def _packed(ctx: TorchBuilder, packed: Any) -> tuple[Value, Value | None, dict[str, list[int]]]:
-    """The weights (as the floats that they stand for), biases and sizes of a packed parameter."""
+def _packed(ctx: TorchBuilder, packed: Any, rank: int = 0) -> tuple[Value, Value | None, dict[str, list[int]]]:
+    """The weights (as the floats that they stand for), biases and sizes of a packed parameter. ``rank``: that of what
+    is convolved; parameters for lines are stored as those for images of height 1."""
     if isinstance(packed, PackedWeights):
         whole = packed.weight.real(ctx)
         whole.shape = packed.weight.value.shape
@@ -103,11 +106,11 @@ def _packed(ctx: TorchBuilder, packed: Any) -> tuple[Value, Value | None, dict[s
     held = packed.state[0] if isinstance(packed.state, tuple) and len(packed.state) == 1 else packed.state
     if "Conv" in packed.kind:
         _, tensors, optional = held if isinstance(held[0], str) else ("", held[0], held[1])
-        numbers = tensors[0].array().reshape(-1).astype(np.int64).tolist()
-        count = int(numbers[0])
+        listed = tensors[0].array().reshape(-1).astype(np.int64).tolist()
+        count = int(listed[0])
         names = ("stride", "padding", "dilation", "output_padding")
-        sizes = {n: numbers[1 + i * count : 1 + (i + 1) * count] for i, n in enumerate(names)}
-        sizes["groups"] = [numbers[1 + 4 * count]]
+        sizes = {n: listed[1 + i * count : 1 + (i + 1) * count] for i, n in enumerate(names)}
+        sizes["groups"] = [listed[1 + 4 * count]]
         weight, bias = tensors[1], optional[0] if optional else None
     else:
         weight, bias = held[0], held[1]
@@ -116,9 +119,13 @@ def _packed(ctx: TorchBuilder, packed: Any) -> tuple[Value, Value | None, dict[s
         raise UnsupportedError("packed weights of an unknown form are not supported")
     axis = 0 if weight.axis is None else weight.axis
     scale, zero = (v.array() if isinstance(v, StoredTensor) else np.asarray(v) for v in (weight.scale, weight.zero))
-    value = ctx.const(weight.array())
-    numbers = ctx.const(scale.astype(np.float32)), ctx.const(zero.astype(np.int8))
-    whole = ctx.op("DequantizeLinear", value, *numbers, axis=axis)
+    numbers = weight.array()
+    if rank and numbers.ndim == rank + 1:
+        numbers = numbers.reshape(*numbers.shape[:2], *numbers.shape[3:])
+        sizes = {n: v[-1:] for n, v in sizes.items()}
+    value = ctx.const(numbers)
+    steps = ctx.const(scale.astype(np.float32)), ctx.const(zero.astype(np.int8))
+    whole = ctx.op("DequantizeLinear", value, *steps, axis=axis)
     whole.shape = value.shape
     return whole, (ctx.const(bias.array()) if isinstance(bias, StoredTensor) else None), sizes
 
@@ -144,7 +151,7 @@ def _prepacked_transposed(
 
 
 def _transposed(ctx: TorchBuilder, x: QuantizedTensor, packed: Any, scale: Any, zero: Any) -> QuantizedTensor:
-    weight, bias, sizes = _packed(ctx, packed)
+    weight, bias, sizes = _packed(ctx, packed, ctx.rank_of(x.value))
     out = conv_transpose(
         ctx, x.real(ctx), weight, bias, sizes["stride"], sizes["padding"], sizes["output_padding"],
         int(sizes["groups"][0]), sizes["dilation"],
@@ -156,7 +163,7 @@ def _convolution(relu: bool) -> Callable[..., Any]:
     def handler(
         ctx: TorchBuilder, x: QuantizedTensor, packed: Any, scale: Any, zero: Any, *more: Any
     ) -> QuantizedTensor:
-        weight, bias, geometry = _packed(ctx, packed)
+        weight, bias, geometry = _packed(ctx, packed, ctx.rank_of(x.value))
         out = conv(
             ctx,
             x.real(ctx),
@@ -209,6 +216,56 @@ def _combined(kind: str, relu: bool) -> Callable[..., Any]:
     return handler
 
 
+def _with_number(kind: str, relu: bool) -> Callable[..., Any]:
+    """``add_scalar`` and ``mul_scalar``: what the integers stand for changes, and they only where it cannot."""
+
+    def handler(ctx: TorchBuilder, x: QuantizedTensor, number: Any) -> QuantizedTensor:
+        scales, zeros = ctx.constant(x.scale), ctx.constant(x.zero)
+        if scales is None or zeros is None or not isinstance(number, (bool, int, float)):
+            raise UnsupportedError(f"{kind}_scalar with a number known only at run time is not supported")
+        lowest, highest = (-128, 127) if x.value.dtype is DType.I8 else (0, 255)
+        found = (_added if kind == "add" else _multiplied)(
+            ctx, x, float(scales), int(zeros), float(number), lowest, highest
+        )
+        return _kept(ctx, "relu", [found], {}) if relu else found
+
+    return handler
+
+
+def _made(ctx: TorchBuilder, value: Value, scale: float, zero: int) -> QuantizedTensor:
+    kind = ctx.type_of(value)
+    return QuantizedTensor(value, ctx.const(np.float32(scale)), ctx.const(np.asarray(zero, kind.numpy)))
+
+
+def _added(
+    ctx: TorchBuilder, x: QuantizedTensor, scale: float, zero: int, number: float, lowest: int, highest: int
+) -> QuantizedTensor:
+    """The zero point moves; where it would leave its range, the scale grows."""
+    moved = zero - round(number / scale)
+    end = min(max(moved, lowest), highest)
+    if moved == end:
+        return _made(ctx, x.value, scale, moved)
+    wide = ctx.binary("SUB", ctx.cast(x.value, DType.F32), ctx.const(np.float32(moved)))
+    real = ctx.binary("MUL", wide, ctx.const(np.float32(scale)))
+    found = _made(
+        ctx, x.value, scale * ((highest if moved < lowest else -lowest) + abs(moved)) / (highest - lowest), end
+    )
+    return quantize(ctx, real, found.scale, found.zero)
+
+
+def _multiplied(
+    ctx: TorchBuilder, x: QuantizedTensor, scale: float, zero: int, number: float, lowest: int, highest: int
+) -> QuantizedTensor:
+    """The scale is multiplied; by less than nothing the integers are mirrored too."""
+    if number == 0:
+        return _made(ctx, ctx.binary("MUL", x.value, ctx.const_like(0, x.value)), 1.0, 0)
+    if number > 0:
+        return _made(ctx, x.value, scale * number, zero)
+    around = lowest + highest
+    mirrored = ctx.cast(ctx.binary("SUB", around, ctx.cast(x.value, DType.I32)), ctx.type_of(x.value))
+    return _made(ctx, mirrored, scale * -number, around - zero)
+
+
 def _cat(
     ctx: TorchBuilder, tensors: list[QuantizedTensor], dim: int, scale: Any = None, zero: Any = None
 ) -> QuantizedTensor:
@@ -224,7 +281,7 @@ def _function(name: str) -> Callable[..., Any]:
         if scale is None:
             scale, zero = args[-2:]
             args = args[:-2]
-        found = values(ctx, call(ctx, name, [x.real(ctx), *args], kwargs))
+        found = values(ctx, call(ctx, name, [x.real(ctx), *(_real(ctx, a) for a in args)], kwargs))
         return _result(ctx, found, scale, zero)
 
     return handler
@@ -300,6 +357,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "conv1d_relu": _convolution(True), "conv2d_relu": _convolution(True), "conv3d_relu": _convolution(True),
     "linear": _linear(False), "linear_relu": _linear(True), "linear_dynamic": _linear_dynamic(False),
     "linear_relu_dynamic": _linear_dynamic(True),
+    **{f"{k}_scalar{'_relu' * r}": _with_number(k, r) for k in ("add", "mul") for r in (False, True)},
     "add": _combined("ADD", False), "add_relu": _combined("ADD", True), "mul": _combined("MUL", False),
     "mul_relu": _combined("MUL", True), "cat": _cat, "sigmoid": _sigmoid,
     "hardsigmoid": _hardsigmoid,
