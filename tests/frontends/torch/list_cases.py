@@ -42,6 +42,20 @@ class GrowsInBranch(nn.Module):
         return torch.cat(kept), torch.tensor(at, dtype=torch.int64)
 
 
+class Masked(nn.Module):
+    """A decoder of torch's, which looks whether the mask that it is given is the usual one; its size the data say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.core = nn.TransformerDecoder(nn.TransformerDecoderLayer(WIDTH, 2, 8, batch_first=True), 1)
+
+    def forward(self, x: Tensor | list[Tensor]) -> list[Tensor]:
+        y = x if isinstance(x, Tensor) else torch.stack(x)
+        n = 1 + int(y.abs().sum()) % 3
+        mask = torch.triu(torch.full((n, n), float("-inf")), 1)
+        return [self.core(y[:n].unsqueeze(0), y.unsqueeze(0), tgt_mask=mask)]
+
+
 class Joined(nn.Module):
     """Lists that are joined, cut and indexed by numbers that the data say."""
 
@@ -361,6 +375,7 @@ REFUSED = (Ragged, NoneOut, HeldIsWritten, ItemIsWritten)
 MODULES = {
     "GrowsByCount": lambda draw: GrowsByCount(),
     "GrowsInBranch": lambda draw: GrowsInBranch(),
+    "Masked": lambda draw: Masked(),
     "Joined": lambda draw: Joined(),
     "Chosen": lambda draw: Chosen(),
     "Greedy": lambda draw: Greedy(int(draw.integers(4, 12))),

@@ -29,7 +29,7 @@ from tests.frontends.torch.peer import written
 
 FIRST, COUNT = (int(os.environ.get(f"MNN_TORCH_{k}", given)) for k, given in (("SEED", "1"), ("PROGRAMS", "1")))
 NAMES = (
-    "GrowsByCount GrowsInBranch Joined Chosen Greedy Beams Early Optionals TwoRanks Suppressed Numbers Replaced"
+    "GrowsByCount GrowsInBranch Masked Joined Chosen Greedy Beams Early Optionals TwoRanks Suppressed Numbers Replaced"
     " Edited Accumulated TakenApart Mathematics"
 ).split()
 OPEN = ("Accumulated", "TakenApart", "Mathematics")

@@ -6,6 +6,10 @@ _EIGEN = "eigenvalues of any matrix are complex: take linalg_eigh of a symmetric
 _HISTOGRAM = "count along one axis with histogram, or outside"
 _POLYNOMIALS = "write polynomials by their recurrence of products and sums, and compute Airy functions outside"
 _DRAWS = "draw the numbers outside, and make them an input"
+_OPTIMISED = (
+    "torch.jit.optimize_for_inference wrote an archive without these weights, which torch cannot run either: save "
+    "torch.jit.freeze(module) instead"
+)
 ABSENT: dict[str, str] = {
     **dict.fromkeys(("linalg_eig", "linalg_eigvals", "_linalg_eigvals"), _EIGEN),
     **dict.fromkeys(
@@ -17,6 +21,11 @@ ABSENT: dict[str, str] = {
         _HISTOGRAM,
     ),
     **dict.fromkeys(("poisson", "binomial", "_standard_gamma", "_sample_dirichlet", "random"), _DRAWS),
+    **dict.fromkeys(
+        ("ConstantMKLDNNTensor", "BroadcastMKLDNNTensors", "mkldnn_convolution", "to_mkldnn", "MKLDNNHardSwish",
+         "MKLDNNHardSigmoid", "MKLDNNHardTanh", "MKLDNNClamp", "MKLDNNLayerNorm", "MKLDNNScalarMul"),
+        _OPTIMISED,
+    ),
     "special_airy_ai": _POLYNOMIALS,
     **dict.fromkeys(
         (

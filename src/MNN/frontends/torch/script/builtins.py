@@ -326,6 +326,7 @@ _ANY: dict[str, Callable[..., Any]] = {
     "unchecked_unwrap_optional": lambda ctx, x: unwrapped(x),
     "_unwrap_optional": lambda ctx, x: unwrapped(x),
     "_get_cpu_capability": lambda ctx: "DEFAULT",
+    "_detect_is_causal_mask": lambda ctx, mask, is_causal, size: is_causal is True,
 }
 _CONTAINERS: dict[str, Callable[..., Any]] = {
     "len": lambda ctx, x: open_lists.length(ctx, x) if isinstance(x, list) else len(x),

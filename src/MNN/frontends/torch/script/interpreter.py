@@ -29,6 +29,8 @@ MAX_STEPS = 1 << 20
 """Statements that are walked, turns of loops counted each."""
 MAX_CALLS = 60
 """How deeply functions may call each other."""
+_HINTS = frozenset(("__torch__.torch.nn.modules.transformer._detect_is_causal_mask",))
+"""Functions of torch that compare tensors to find a faster way to the same: the arguments alone say what is safe."""
 _CASTS = {"int": "int", "float": "float", "bool": "bool"}
 
 
@@ -317,6 +319,8 @@ class Interpreter:
         return f"{path}.{name}" if path else name
 
     def _global(self, name: str) -> Any:
+        if name in _HINTS:
+            return name.rsplit(".", 1)[-1]
         found = self._code.find(name) or self._code.member(name)
         if found is None:
             raise FormatError(f"the code uses '{name}', which it does not define; is the file damaged?")

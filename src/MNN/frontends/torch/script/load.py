@@ -238,7 +238,7 @@ class _Program:
         if kind in ("int", "float", "bool"):
             dtype = {"int": DType.I64, "float": DType.F64, "bool": DType.BOOL}[kind]
             return Number(self._input(name, dtype, ()))
-        if kind in ("Tensor", "Optional[Tensor]"):
+        if kind in ("Tensor", "Optional[Tensor]") or (kind.startswith("Union[") and isinstance(given, Given)):
             tensor = given if isinstance(given, Given) else Given(None)
             return Variable(self._input(name, tensor.dtype or DType.F32, tensor.shape))
         if kind.startswith("Tuple[") and set(kind[6:-1].split(", ")) == {"Tensor"}:
