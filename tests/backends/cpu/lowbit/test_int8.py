@@ -85,7 +85,8 @@ def product(
     body = body_of([F32, F32], lambda b, x, y: b("add", x, y))
     mr, nv = tile_of(target, min(m, height))
     more = {"width": w.width, "zeros": kind, "parts": parts.number, "merged": parts.merged, "coarse": parts.coarse}
-    more |= {"paired": parts.paired, "wide": parts.wide, "words": words_at_once(target, w.width, layout.groups)}
+    more |= {"paired": parts.paired, "wide": parts.wide}
+    more["words"] = words_at_once(target, w.width, layout.groups, parts.wide)
     spec = Int8Spec(I8, I8, I32, F32, mr, nv, True, body, ("n",), 4, **more)
     arrays = {
         "a": rows, "b": packed, "c": c, "rows_a": (np.arange(m) * rows.shape[1]).astype(np.int32),
@@ -145,14 +146,15 @@ def test_rows_in_parts_lose_less(target: Target, form: tuple[int, int], zeros: s
 def test_digits_become_one_number(target: Target, width: int, zeros: str, height: int, parts: int) -> None:
     """With codes of 4 bits, the last one is for two numbers. What is lost is a 2^20th of the largest number of a block,
     a 2^19th in blocks of 64; of two digits a 2^15th, or a 1904th where one is for two numbers; of rows of 16 bits a
-    2^16th. And a row's sums do not depend on the rows beside it, nor on how many of them a tile has."""
+    2^16th, but with codes of fewer bits as much as of two digits. And a row's sums do not depend on the rows beside it,
+    nor on how many of them a tile has, nor on whether one row has digits where several have numbers of 16 bits."""
     for m, n, k, blocks in ((1, 70, 96, 3), (7, 130, 64, 2), (5, 65, 128, 2), (67, 33, 32, 2), (2, 16, 37, 1)):
         w = weights(n, k, width, blocks, zeros)
         row_bits = 12 if parts == 2 else 0
         paired = width == 4 and target.can(can.DOT4_UNSIGNED)
-        kind, wide = Parts(parts, True, paired=paired), is_wide(target, width)
-        chosen = parts_of(target, layout_of(target, k, width, blocks, zeros), m, row_bits)
-        if wide and row_bits:
+        kind, layout = Parts(parts, True, paired=paired), layout_of(target, k, width, blocks, zeros)
+        chosen, of_one = (parts_of(target, layout, rows, row_bits) for rows in (m, 1))
+        if row_bits and (is_wide(target, width) or not (sums_fours(target) or m == 1)):
             kind = Parts(1, wide=True)
         if chosen != kind:
             assert parts == 3
@@ -161,9 +163,9 @@ def test_digits_become_one_number(target: Target, width: int, zeros: str, height
         a = _uneven_rows(m, k)
         steps = 2.0**19 if k // blocks <= 32 else 2.0**18
         if parts == 2:
-            steps = 1904 if paired else 32767 if wide else 127 * 256
+            steps = 1904 if paired else 32767 if is_wide(target, width) else 127 * 256
         found = [_loses_at_most(target, w, a, height, checked, kind, steps * 0.99) for checked in (False, True)]
-        other = product(target, w, a[-1:], 1, 1, 1 << 10, False, kind)
+        other = product(target, w, a[-1:], 1, 1, 1 << 10, False, of_one)
         assert (found[0] == found[1]).all()
         assert (other == found[0][-1]).all()
 

@@ -29,10 +29,14 @@ if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
 CODEGEN_LEVEL = 2
-_NO_STRENGTH_REDUCTION = "-disable-lsr"
+_LEFT_OUT = "-disable-lsr", "-x86-machine-combiner=false"
 """Kernels step through memory by pointers and offsets that suit x86's addresses already. Loop strength reduction finds
 nothing in them and takes a third of the time (half of it in Strassen's kernels): ResNet-50, BERT-base, InceptionV3,
-EfficientNetV2, ViT-tiny and MobileNetV2 are as fast without it, to 1 % (AVX512)."""
+EfficientNetV2, ViT-tiny and MobileNetV2 are as fast without it, to 1 % (AVX512).
+
+The machine combiner adds up integers in another order, so that fewer wait for one another: ``(a + b) + (c + d)``. Tiles
+have sums enough beside each other, and hold all registers: where products are added to them one by one, the others'
+order spills (8 of 104 instructions of a word of 4-bit weights for a tile of 4 rows)."""
 LOCK = threading.RLock()
 """Held around everything that touches LLVM's shared state. Re-made in a forked child."""
 _ENTRY = re.compile(rf"^(define\b[^@\n]*@){ENTRY}\(", re.MULTILINE)
@@ -65,14 +69,15 @@ if hasattr(os, "register_at_fork"):
 def _set_options(triple: str) -> None:
     """Options hold for all that the process compiles: one that never compiles for x86 has none of x86's."""
     if triple.startswith("x86_64"):
-        _disable_strength_reduction()
+        _leave_out()
 
 
 @functools.cache
-def _disable_strength_reduction() -> None:
+def _leave_out() -> None:
     import llvmlite.binding as llvm
 
-    llvm.set_option("", _NO_STRENGTH_REDUCTION)
+    for option in _LEFT_OUT:
+        llvm.set_option("", option)
 
 
 @functools.cache

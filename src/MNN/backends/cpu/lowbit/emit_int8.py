@@ -58,7 +58,7 @@ class Parts(NamedTuple):
 ROUNDED = Parts(1)
 """Rows rounded to 8 bits."""
 _WIDE = Parts(1, wide=True)
-"""Rows rounded to 16 bits."""
+"""Rows rounded to 16 bits: where codes have fewer than 8, to the same numbers as those of two digits."""
 
 
 def possible(target: Target, layout: Layout) -> bool:
@@ -77,7 +77,9 @@ def parts_of(target: Target, layout: Layout, m: int, row_bits: int = 0) -> Parts
     if 0 < row_bits <= FEWEST_ROW_BITS and (sums_fours(target) or run > LARGEST_OF_MERGED):
         return ROUNDED
     if run <= LARGEST_OF_MERGED and row_bits:  # sums of pairs give 8 bits a second digit where blocks are large, too
-        return Parts(2, True, row_bits <= COARSE_ROW_BITS and m > SMALL.room, paired)
+        coarse = row_bits <= COARSE_ROW_BITS and m > SMALL.room
+        several = not (sums_fours(target) or coarse or m == 1)
+        return _WIDE if several else Parts(2, True, coarse, paired)
     if not sums_fours(target):
         return None
     if run <= LARGEST_OF_MERGED and (paired or layout.width != WIDTH_OF_PAIRS):
@@ -107,7 +109,9 @@ def tile_of(target: Target, m: int) -> tuple[int, int]:
     """Rows and vectors of a tile: as many sums as registers hold twice, beside codes."""
     if target.vector_registers >= 32:
         return min(m, 3), VECTORS
-    return min(m, 2 if sums_fours(target) else 3), VECTORS if m == 1 else VECTORS // 2
+    if sums_fours(target):
+        return min(m, 2), VECTORS if m == 1 else VECTORS // 2
+    return min(m, 4), VECTORS if m <= 2 else VECTORS // 2
 
 
 class Rounded(NamedTuple):
@@ -143,7 +147,7 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: Par
     product_spec = Int8Spec.of(
         *kinds, mr, nv, True, epilogue.body, epilogue.kinds, 4,
         width=layout.width, zeros=layout.zeros, parts=parts.number, merged=parts.merged, coarse=parts.coarse,
-        paired=parts.paired, wide=parts.wide, words=words_at_once(e.target, layout.width, layout.groups),
+        paired=parts.paired, wide=parts.wide, words=words_at_once(e.target, layout.width, layout.groups, parts.wide),
     )  # fmt: skip
     mb = max(min(rows, e.target.l2_bytes // 2 // row), 1)
     mb = split_evenly(rows, -(-rows // mb), mr)

@@ -15,7 +15,9 @@ in memory, each byte ``c + 16 * c'`` of which holds two codes, so that it is of 
 
 Where instructions sum two products of bytes in 16 bits (AVX2), those of codes of up to 4 bits have room for eight such
 sums and more, which become 32 bits by one more product: by ones. Whole bytes, which have not, are multiplied in 16
-bits, by rows of such numbers.
+bits, by rows of such numbers. So are codes of fewer bits where several rows have both digits: products of two numbers
+of 16 bits are as many as those of four bytes by one digit and by the other, but sums are in 32 bits at once, and words
+are taken apart once for both (an eighth of all instructions less; one row waits for memory).
 """
 
 from __future__ import annotations
@@ -58,14 +60,15 @@ def sums_bytes(target: Target) -> bool:
 
 
 def is_wide(target: Target, width: int) -> bool:
-    """Whether rows are of numbers of 16 bits: pairs of bytes would not stay in 16 bits, pairs of these stay in 32."""
+    """Whether rows must be of numbers of 16 bits: pairs of bytes would not stay in 16 bits, pairs of these stay in
+    32."""
     return width == _BYTE and not sums_fours(target)
 
 
-def words_at_once(target: Target, width: int, groups: int) -> int:
+def words_at_once(target: Target, width: int, groups: int, wide: bool) -> int:
     """Where sums of pairs are in 16 bits: of how many words of a block, which has ``groups``, they stay there; 0: of
-    all, or there are no such sums."""
-    if sums_fours(target) or is_wide(target, width):
+    all, or there are no such sums, as with ``wide`` rows."""
+    if sums_fours(target) or wide:
         return 0
     largest_pair = 2 * ((1 << width) - 1) << (_BYTE - 1)
     most = (1 << 15) // largest_pair // (WORD // width // DOT4)

@@ -21,7 +21,8 @@ numbers: two of these codes fill a byte ``c + 16 * c'``, which times a digit ``e
 chosen: 20 bits in two and a half parts, or 12 in one and a half.
 
 Where instructions have no room for sums of whole bytes, the last digit is for one number, too (``paired`` says which
-way it is), and codes of 8 bits are multiplied by rows of one part whose numbers have 16 bits (``wide``).
+way it is), and rows of one part may have numbers of 16 bits (``wide``): what two digits are together, so that sums are
+the same, or for codes of 8 bits a little more.
 
 The last of two digits can be left out where it does little (``coarse``): in blocks whose largest size is at most
 :data:`COARSE` times the mean of all blocks of the row, numbers are rounded to the first digit alone and the last one is
@@ -113,7 +114,7 @@ class RoundedRowsSpec(KernelSpec):
     def __post_init__(self) -> None:
         if self.coarse and not (self.merged and self.parts == 2):
             raise ValueError(f"no second digit to leave out in {self.key()}")
-        if self.wide and (self.merged or self.parts > 1 or self.half):
+        if self.wide and (self.merged or self.parts > 1):
             raise ValueError(f"no numbers of 16 bits in {self.key()}")
 
     def slots(self) -> tuple[str, ...]:
@@ -257,10 +258,9 @@ class _Rounding:
 
     def _steps(self, first: float) -> Value:
         """The whole number that a block's largest size becomes, of which the ``first`` digit is at most that."""
-        b = self.b
-        spec = self.spec
+        b, spec = self.b, self.spec
         if spec.wide:
-            most = _MOST_OF_WIDE
+            most = _MOST_OF_WIDE if spec.width == _BYTE else first * 2.0**_BYTE
         elif spec.merged:
             most = first * 2.0 ** ((spec.parts - 1) * digit_bits(spec.width, spec.parts))
         else:

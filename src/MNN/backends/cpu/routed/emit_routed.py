@@ -170,7 +170,7 @@ def _emit_int8(e: Emitter, work: _Routed, layout: Layout, weights: Ref) -> None:
     spec = Int8Spec.of(
         DType.I8, DType.I8, DType.I32, work.into.dtype, mr, nv, True, work.body, (), 4,
         width=layout.width, zeros=layout.zeros, wide=parts.wide,
-        words=words_at_once(e.target, layout.width, layout.groups), routed=True,
+        words=words_at_once(e.target, layout.width, layout.groups, parts.wide), routed=True,
     )  # fmt: skip
     strides = tuple(row * s for s in st.dense(work.left_shape, natural(len(work.left_shape))))
     unit = _unit(e, row)
