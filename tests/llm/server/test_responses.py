@@ -163,7 +163,8 @@ def test_failures(client: openai.OpenAI, server: tuple[str, Server]) -> None:
     with pytest.raises(openai.NotFoundError, match="no model"):
         client.responses.create(model="another", input="Say it.")
     answer = httpx.post(f"{server[0]}/v1/responses", json={"model": NAME, "input": "many words " * 4000})
-    assert answer.json()["error"]["code"] == "context_length_exceeded"
+    told = answer.json()["error"]
+    assert (told["code"], told["param"]) == ("context_length_exceeded", "input")
 
 
 @pytest.mark.parametrize(
@@ -179,6 +180,13 @@ def test_failures(client: openai.OpenAI, server: tuple[str, Server]) -> None:
         ({"input": "x", "tool_choice": "required"}, "tool_choice"),
         ({"input": "x", "tools": [TOOL], "tool_choice": {"type": "function", "name": "g"}}, "tool_choice"),
         ({"input": "x", "text": {"format": {"type": "grammar"}}}, "text.format"),
+        ({"input": "x", "text": {"format": "json"}}, "text.format"),
+        ({"input": "x", "text": {"format": {"type": "json_schema", "schema": 3}}}, "text.format.schema"),
+        (
+            {"input": "x", "text": {"format": {"type": "json_object"}}, "tools": [TOOL], "tool_choice": "required"},
+            "text.format",
+        ),
+        ({"input": "x", "reasoning": {"effort": 3}}, "reasoning.effort"),
         ({"input": "x", "background": True}, "background"),
         ({"input": "x", "truncation": "auto"}, "truncation"),
         ({"input": "x", "max_output_tokens": 0}, "max_output_tokens"),
@@ -192,6 +200,7 @@ def test_what_cannot_be_used(body: dict[str, Any], field: str) -> None:
     with pytest.raises(RequestError) as refused:
         response({"model": NAME, **body})
     assert refused.value.param == field
+    assert str(refused.value).startswith(f"{field}: ")
 
 
 def test_what_is_kept() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from MNN.llm.server import fields, requests
-from MNN.llm.server.errors import wrong
+from MNN.llm.server.errors import RequestError, wrong
 
 ROLES = ("system", "developer", "user", "assistant")
 LOGPROBS = "message.output_text.logprobs"
@@ -21,6 +22,15 @@ _OWN = (
     "previous_response_id", "top_logprobs", *_LIMITS,
 )  # fmt: skip
 """Fields that mean something else in a chat, or nothing."""
+_FIELDS = {
+    "messages": "input",
+    "prompt": "input",
+    "response_format": "text.format",
+    "json_schema": "text.format",
+    "schema": "text.format.schema",
+    "max_completion_tokens": "max_output_tokens",
+}
+"""What fields of a chat are called here."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +42,21 @@ class ResponseAsked:
     conversation: list[dict[str, Any]]
     store: bool = True
     shown: dict[str, Any] = field(default_factory=dict)
+
+
+@contextlib.contextmanager
+def in_own_words() -> Iterator[None]:
+    """Errors about the chat that a response is name the field of the response."""
+    try:
+        yield
+    except RequestError as error:
+        given = error.param or ""
+        name = _FIELDS.get(given.partition("[")[0])  # a chat's messages are counted from another one on
+        if name is None:
+            raise
+        raise RequestError(
+            error.status, f"{name}: {str(error).removeprefix(f'{given}: ')}", name, error.code
+        ) from error
 
 
 def previous(body: Mapping[str, Any]) -> str | None:
@@ -57,7 +82,7 @@ def response(body: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) 
     if not conversation:
         raise wrong("input", "a text or a list of items is expected")
     tools, choice = _tools(body)
-    form = fields.mapping(fields.mapping(body, "text"), "format")
+    form = fields.mapping({"text.format": fields.mapping(body, "text").get("format")}, "text.format")
     top = fields.whole(body, "top_logprobs", 0, requests.TOP)
     asked_for = body.get("include") or []
     if not isinstance(asked_for, list):
@@ -65,7 +90,7 @@ def response(body: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) 
     most = fields.whole(body, "max_output_tokens", 1, 1 << 30)
     effort = fields.mapping(body, "reasoning").get("effort")
     if effort is not None and not isinstance(effort, str):
-        raise wrong("reasoning", "effort is a text")
+        raise wrong("reasoning.effort", "a text is expected")
     wanted = LOGPROBS in asked_for or bool(top)
     told = {key: value for key, value in body.items() if key not in _OWN}
     told |= {
@@ -78,7 +103,8 @@ def response(body: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) 
         "top_logprobs": top if wanted else None,
         "chat_template_kwargs": _template(effort) | fields.mapping(body, "chat_template_kwargs"),
     }
-    chat = requests.chat(told)
+    with in_own_words():
+        chat = requests.chat(told)
     store = body.get("store") is None or fields.flag(body, "store")
     shown = {
         "instructions": instructions,
@@ -118,7 +144,7 @@ def _format(form: Mapping[str, Any]) -> dict[str, Any] | None:
     if kind not in ("text", "json_object", "json_schema"):
         raise wrong("text.format", "type has to be text, json_object or json_schema")
     if kind == "json_schema":
-        return {"type": kind, "json_schema": {"schema": fields.mapping(form, "schema")}}
+        return {"type": kind, "json_schema": {"schema": form.get("schema")}}
     return {"type": kind}
 
 
@@ -210,4 +236,4 @@ def _text(content: Any, where: str) -> str:
     return "".join(found)
 
 
-__all__ = ["ResponseAsked", "previous", "response"]
+__all__ = ["ResponseAsked", "in_own_words", "previous", "response"]

@@ -14,7 +14,7 @@ from MNN.llm.server.jobs import Jobs
 from MNN.llm.server.responses import Envelope
 from MNN.llm.server.responses_api.items import Event, ResponseWriter, encoded
 from MNN.llm.server.responses_api.kept import KeptResponses
-from MNN.llm.server.responses_api.requests import ResponseAsked
+from MNN.llm.server.responses_api.requests import ResponseAsked, in_own_words
 
 
 class Responding:
@@ -31,7 +31,8 @@ class Responding:
 
     async def prepare(self) -> None:
         """See :meth:`Answering.prepare`."""
-        await self._answering.prepare()
+        with in_own_words():
+            await self._answering.prepare()
 
     def cancel(self) -> None:
         """Nobody waits any more."""
