@@ -42,6 +42,12 @@ _DEEPSEEK_V3 = (
     r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
     r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+_GROUPS = r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))"
+"""Digits by three, counted from the last one."""
+_ASIAN = (
+    "[\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\u3040-\u309f\u30a0-\u30ff\uff65-\uff9f\u2f00-\u2fdf\u0e40-\u0e7f"
+    "\u0e80-\u0eff\u1780-\u17ff\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff\uac00-\ud7af\u1100-\u11ff]+"
+)
 _BAILING = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
 _SEED = rf"{CONTRACTIONS}|{_WORDS}|\p{{N}}{{1}}| ?[^\s\p{{L}}\p{{N}}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+"
 
@@ -104,6 +110,7 @@ KINDS: dict[str, Kind] = {
     ),
     "deepseek-coder": Kind(("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _HAN, _DIGITS)),
     **dict.fromkeys("deepseek-v3 hunyuan-dense joyai-llm".split(), Kind((r"\p{N}{1,3}", _CJK, _DEEPSEEK_V3))),
+    "afmoe": Kind((_GROUPS, _ASIAN, _DEEPSEEK_V3)),
     **dict.fromkeys("bailingmoe bailingmoe2 llada-moe".split(), Kind((_BAILING,))),
     "kimi-k2": Kind((_KIMI,)),
     "seed-coder": Kind((_SEED,)),
