@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from MNN.errors import MNNError
-from MNN.llm.text import load_tokenizer
+from MNN.llm.text import Tokenizer, load_tokenizer
 from MNN.llm.text.templates import ChatTemplate
 from tests import zoo
 from tests.llm.text.chats import CONVERSATIONS, SETTINGS, TEMPLATES, TEXTS
@@ -208,5 +208,23 @@ def test_few_templates_of_others_are_kept() -> None:
         assert tokenizer.apply_chat_template(question, chat_template=given) == f"{i} a"
     wanted = tokenizer.apply_chat_template(question)
     assert tokenizer.apply_chat_template(question) == wanted
+    for i in range(4):  # nor a few that are long
+        given = f"{i}{'{# #}' * 40_000}"
+        assert tokenizer.apply_chat_template(question, chat_template=given) == str(i)
     assert len(tokenizer._compiled) < 20
+    assert sum(map(len, tokenizer._compiled)) < 300_000
     assert tokenizer.chat_template in tokenizer._compiled
+
+
+def test_few_of_many_named_templates_are_kept() -> None:
+    """A model's files may have thousands of names."""
+    whole = load_tokenizer(zoo.path("smollm2_gguf"))
+    named = {f"n{i}": f"{i}" for i in range(60)} | {"default": "usual", "tool_use": "tools"}
+    tokenizer = Tokenizer(whole.core, whole.special, named)
+    question = [{"role": "user", "content": "a"}]
+    for i in range(60):
+        assert tokenizer.apply_chat_template(question, chat_template=f"n{i}") == f"{i}"
+    assert tokenizer.apply_chat_template(question) == "usual"
+    assert tokenizer.apply_chat_template(question, [{"type": "function"}]) == "tools"
+    assert len(tokenizer._compiled) < 20
+    assert {"usual", "tools"} <= set(tokenizer._compiled)

@@ -30,7 +30,9 @@ def byte_characters() -> dict[str, int]:
 _UNENCODED = "the model's tokenizer cannot encode the text"
 _BYTE = re.compile("<0x([0-9A-Fa-f]{2})>")
 _OTHERS = 16
-"""Compiled templates up to which those that are not the model's own are kept."""
+"""Compiled templates up to which those that are asked for by a name or a source are kept."""
+_HELD = 1 << 18
+"""Characters of all that are kept then: a compiled template takes a hundred times as much memory."""
 
 
 class Prompt(NamedTuple):
@@ -195,7 +197,8 @@ class Tokenizer:
         template = self._compiled.get(source)
         if template is None:
             template = ChatTemplate(source)
-            if source in self._templates.values() or len(self._compiled) < _OTHERS:  # clients of a server give any
+            held = len(source) + sum(map(len, self._compiled))
+            if not chosen or (len(self._compiled) < _OTHERS and held <= _HELD):  # clients of a server give any
                 self._compiled[source] = template
         return template.render(
             messages=messages,
