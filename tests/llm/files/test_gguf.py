@@ -238,6 +238,11 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     windows = {"attention.sliding_window": 8, "attention.sliding_window_pattern": [True, False, True]}
     exaone = read_config(written(tmp_path, metadata("exaone4", block_count=2, **windows), {}))
     assert exaone["layer_types"] == ["sliding_attention", "full_attention"]
+    for name in ("exaone4", "gemma3"):  # one number is a period, at whose end a layer sees all
+        for period, local in ((3, [1, 1, 0, 1]), (1, [0] * 4), (0, [1] * 4)):
+            told = {"attention.sliding_window": 8, "attention.sliding_window_pattern": period}
+            types = read_config(written(tmp_path, metadata(name, block_count=4, **told), {}))["layer_types"]
+            assert types == ["sliding_attention" if one else "full_attention" for one in local]
     with pytest.raises(FormatError, match="windows of 3 layers of 4"):
         read_config(written(tmp_path, metadata("exaone4", block_count=4, **windows), {}))
     with pytest.raises(MNNError, match="no file or folder"):

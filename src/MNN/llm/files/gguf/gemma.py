@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import FormatError
-from MNN.llm.files.gguf.naming import GELU, Architecture
+from MNN.llm.files.gguf.naming import GELU, Architecture, near
 from MNN.llm.files.gguf.reader import GGUF
 
 BOTH_SIDES = {
@@ -78,20 +78,28 @@ def _gemma2(file: GGUF, config: dict[str, Any]) -> None:
 
 def _gemma3(file: GGUF, config: dict[str, Any]) -> None:
     layers = config["num_hidden_layers"]
-    config["layer_types"] = ["sliding_attention" if (i + 1) % 6 else "full_attention" for i in range(layers)]
+    if "gemma3.attention.sliding_window_pattern" in file.metadata:
+        local = _entries(file, "gemma3", layers)
+    else:
+        local = [(i + 1) % 6 > 0 for i in range(layers)]
+    config["layer_types"] = ["sliding_attention" if one else "full_attention" for one in local]
     _of_size(config, 62)
     config.setdefault("rope_theta", 1000000.0)
     config.setdefault("rope_local_base_freq", 10000.0)
 
 
-def _pattern(file: GGUF, config: dict[str, Any], name: str) -> list[bool]:
-    """Which layers have a window. Raises :class:`FormatError` where the file does not say it of all."""
-    told, layers = file.metadata.get(f"{name}.attention.sliding_window_pattern"), config["num_hidden_layers"]
-    found = [bool(one) for one in told] if isinstance(told, (list, np.ndarray)) else []
+def _entries(file: GGUF, name: str, layers: int) -> list[bool]:
+    found = near(file, f"{name}.attention.sliding_window_pattern", layers)
     if len(found) != layers:
         raise FormatError(
             f"{file.path}: {name}.attention.sliding_window_pattern has {len(found)} entries for {layers} layers"
         )
+    return found
+
+
+def _pattern(file: GGUF, config: dict[str, Any], name: str) -> list[bool]:
+    """Which layers have a window. Raises :class:`FormatError` where the file does not say it of all."""
+    found = _entries(file, name, config["num_hidden_layers"])
     config["layer_types"] = ["sliding_attention" if local else "full_attention" for local in found]
     config["num_kv_shared_layers"] = file.get(f"{name}.attention.shared_kv_layers", int, 0)
     config["hidden_size_per_layer_input"] = file.get(f"{name}.embedding_length_per_layer_input", int, 0)

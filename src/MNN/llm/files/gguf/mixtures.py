@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import FormatError, UnsupportedError
-from MNN.llm.files.gguf.naming import EXPERTS, MIXTRAL, SHARED, SILU, Architecture, having, mixed
+from MNN.llm.files.gguf.naming import EXPERTS, MIXTRAL, SHARED, SILU, Architecture, having, mixed, near
 from MNN.llm.files.gguf.reader import GGUF
 from MNN.llm.files.tensors import WeightTensor
 
@@ -122,8 +122,7 @@ def _mimo2(file: GGUF, config: dict[str, Any]) -> None:
     """Layers that guess further tokens stand behind the others. There are twice as many heads of keys in layers with a
     window."""
     layers = config["num_hidden_layers"] = config["num_hidden_layers"] - file.get("mimo2.nextn_predict_layers", int, 0)
-    told = file.metadata.get("mimo2.attention.sliding_window_pattern")
-    local = [bool(one) for one in told] if isinstance(told, (list, np.ndarray)) else []
+    local = near(file, "mimo2.attention.sliding_window_pattern", layers)
     groups = file.metadata.get("mimo2.attention.head_count_kv")
     counts = groups.reshape(-1).tolist() if isinstance(groups, np.ndarray) else [config["num_key_value_heads"]] * layers
     if min(len(local), len(counts)) < layers:

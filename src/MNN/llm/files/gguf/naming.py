@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from MNN.llm.files.gguf.reader import GGUF
 
 LLAMA = {
@@ -60,6 +62,15 @@ def mixed(file: GGUF, config: dict[str, Any]) -> list[str]:
     return ["sparse" if one else "dense" for one in having(file, config, "ffn_gate_inp.weight")]
 
 
+def near(file: GGUF, key: str, layers: int) -> list[bool]:
+    """Which layers see what is near only: one entry each, or of a single number ``n`` all but every ``n``-th (0: all);
+    empty where the file does not say. The entries may be more than ``layers``."""
+    told = file.metadata.get(key)
+    if isinstance(told, int) and not isinstance(told, bool):
+        return [told == 0 or (i + 1) % told != 0 for i in range(layers)]
+    return [bool(one) for one in told] if isinstance(told, (list, np.ndarray)) else []
+
+
 def rounded(number: float) -> float:
     """A number of single precision as somebody wrote it."""
     return float(f"{number:.7g}")
@@ -97,5 +108,5 @@ class Architecture:
 
 __all__ = [
     "EXPERTS", "GELU", "LLAMA", "MIXTRAL", "SHARED", "SILU", "SQUARED", "Architecture", "apart", "having", "mixed",
-    "rounded",
+    "near", "rounded",
 ]  # fmt: skip

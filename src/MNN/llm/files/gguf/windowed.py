@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from MNN.errors import FormatError
-from MNN.llm.files.gguf.naming import EXPERTS, SHARED, SILU, Architecture, mixed, rounded
+from MNN.llm.files.gguf.naming import EXPERTS, SHARED, SILU, Architecture, mixed, near, rounded
 from MNN.llm.files.gguf.reader import GGUF
 from MNN.llm.files.gguf.recurrent import scales
 
@@ -52,17 +50,12 @@ def windows(file: GGUF, config: dict[str, Any], name: str) -> None:
         config["sliding_window"] = None
         return
     layers = config["num_hidden_layers"]
-    local = _each(file, f"{name}.attention.sliding_window_pattern")
+    local = near(file, f"{name}.attention.sliding_window_pattern", layers)
     if 0 < len(local) < layers:
         raise FormatError(f"{file.path}: the metadata has windows of {len(local)} layers of {layers}")
     if not local:
         local = [(i + 1) % 4 != 0 for i in range(layers)]
     config["layer_types"] = ["sliding_attention" if one else "full_attention" for one in local[:layers]]
-
-
-def _each(file: GGUF, key: str) -> list[bool]:
-    told = file.metadata.get(key)
-    return [bool(n) for n in told] if isinstance(told, (list, np.ndarray)) else []
 
 
 def _afmoe(file: GGUF, config: dict[str, Any]) -> None:
@@ -99,7 +92,8 @@ def _granite_swa(file: GGUF, config: dict[str, Any]) -> None:
     """One kind of file for models with experts and without. Layers may know no positions."""
     scales(file, config)
     windows(file, config, "granite_swa")
-    layers, turned = config["num_hidden_layers"], _each(file, "granite_swa.attention.rope_pattern")
+    layers = config["num_hidden_layers"]
+    turned = near(file, "granite_swa.attention.rope_pattern", layers)
     if turned:
         if len(turned) < layers:
             raise FormatError(f"{file.path}: the metadata has positions of {len(turned)} layers of {layers}")
