@@ -241,15 +241,20 @@ def test_no_part_is_called_what_a_name_is() -> None:
     assert not {found.name for found in pkgutil.iter_modules(MNN.llm.__path__)} & set(MNN.llm.__all__)
 
 
-def test_what_is_shown_of_memory(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The array that memory is measured with is none of what the model holds, for no number of threads."""
+def test_what_a_bench_shows(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The array that memory is measured with is none of what the model holds, for no number of threads. A text that is
+    longer than those that the model was made for is timed, and said to be."""
     from MNN.cli.language import speed
 
     told, met = tmp_path / "told.json", list[str]()
     monkeypatch.setattr(speed, "held", lambda: met.append("held") or len(met))
     monkeypatch.setattr(speed, "memory", lambda: met.append("memory") or 7.0)
     args = ("--threads", "1,1", "--prompt", 3, "--generate", 2, "--runs", 1, "--no-cache", "--json", told)
-    assert run_command("llm", "bench", folder, *args).code == 0
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 4}))
+    shown = run_command("llm", "bench", folder, *args)
+    assert shown.code == 0
+    assert "a text of 5 tokens is longer than the 4 that the model was made for" in " ".join(shown.out.split())
     assert met == ["held", "held", "memory"]
     assert [(row["held"], row["memory"]) for row in json.loads(told.read_text())] == [(1, 7.0), (2, 7.0)]
 

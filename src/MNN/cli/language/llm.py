@@ -84,6 +84,12 @@ def bench(
             f"{row.memory / 1e9:.1f}", f"{row.held / 1e6:.0f}",
         )  # fmt: skip
     show(console(), columns)
+    if 0 < rows[0].trained < prompt + generate:
+        console().print(
+            f"a text of {prompt + generate} tokens is longer than the {rows[0].trained} that the model was made for: "
+            "these speeds hold, but what it writes there may make no sense",
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip
     if drafts:
         _show_drafts(rows, drafts)
     if out is not None:

@@ -28,7 +28,8 @@ _BLOCK = 256 << 20
 class Speed:
     """``opening``: seconds until the model can run; ``first``: seconds from a prompt of 32 tokens to the first token;
     ``reading``, ``writing``: tokens a second; ``weights``: bytes of weights that a token needs; ``held``: bytes of the
-    process at its largest so far; ``memory``: bytes a second that a plain sum over an array reads with one thread."""
+    process at its largest so far; ``memory``: bytes a second that a plain sum over an array reads with one thread;
+    ``trained``: tokens of the longest text that the model was made for, 0 where its files do not say."""
 
     threads: int
     prompt: int
@@ -40,6 +41,7 @@ class Speed:
     weights: int
     held: int
     memory: float = 0.0
+    trained: int = 0
 
 
 def measure(
@@ -66,7 +68,9 @@ def measure(
     first, reading, writing = (min(column) for column in zip(*times, strict=True))
     weights = weights_read(opened, bits)
     speeds = first, prompt / reading, (generate - 1) / writing
-    return Speed(threads, prompt, generate, opening, *speeds, weights, held())
+    longest = opened.config.get("max_position_embeddings")
+    trained = longest if isinstance(longest, int) else 0
+    return Speed(threads, prompt, generate, opening, *speeds, weights, held(), trained=trained)
 
 
 def weights_read(opened: Opened | OfficialFolder, bits: int | None) -> int:
