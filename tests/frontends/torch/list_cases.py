@@ -12,6 +12,7 @@ import sys
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 WIDTH = 4
 
@@ -329,6 +330,23 @@ class Accumulated(nn.Module):
         return total, other * 2, whole
 
 
+class Packed(nn.Module):
+    """Sequences of lengths that the data say, packed: two layers of both directions, one of one, padded again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(1, 3, 2, bidirectional=True, batch_first=True)
+        self.gru = nn.GRU(6, 4)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        lengths = x.sum(1).abs().long() % 4 + 1
+        steps = pack_padded_sequence(x.unsqueeze(-1), lengths, batch_first=True, enforce_sorted=False)
+        states, (h, c) = self.lstm(steps)
+        last, end = self.gru(states)
+        y, n = pad_packed_sequence(states, batch_first=True, padding_value=-1.5)
+        return y, n, h, c, pad_packed_sequence(last, total_length=6)[0], end
+
+
 class HeldIsWritten(nn.Module):
     """Refused: what a list holds is written in place, and the list is read."""
 
@@ -390,6 +408,7 @@ MODULES = {
     "Accumulated": lambda draw: Accumulated(),
     "TakenApart": lambda draw: TakenApart(),
     "Mathematics": lambda draw: Mathematics(),
+    "Packed": lambda draw: Packed(),
 }
 
 

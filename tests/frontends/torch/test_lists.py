@@ -30,9 +30,9 @@ from tests.frontends.torch.peer import written
 FIRST, COUNT = (int(os.environ.get(f"MNN_TORCH_{k}", given)) for k, given in (("SEED", "1"), ("PROGRAMS", "1")))
 NAMES = (
     "GrowsByCount GrowsInBranch Masked Joined Chosen Greedy Beams Early Optionals TwoRanks Suppressed Numbers Replaced"
-    " Edited Accumulated TakenApart Mathematics"
+    " Edited Accumulated TakenApart Mathematics Packed"
 ).split()
-OPEN = ("Accumulated", "TakenApart", "Mathematics")
+OPEN = ("Accumulated", "TakenApart", "Mathematics", "Packed")
 """Those whose number of rows is not known either."""
 
 

@@ -62,11 +62,15 @@ def _cell(ctx: TorchBuilder, packed: Any) -> list[Variable]:
 def _recurrent(name: str) -> Arguments:
     """Weights as they are quantised; activations, which torch rounds to 8 bits in each step, stay floats."""
 
-    def handler(ctx: TorchBuilder, x: Any, hx: Any, params: Any, *args: Any, **_: Any) -> Any:
-        if not isinstance(params, list) or len(args) < 6:
-            raise ctx.unsupported("packed sequences", "give the padded sequences themselves")
-        weights = [v for p in params for v in _cell(ctx, p)]
-        return call(ctx, name, [x, hx, weights, *args[:6]], {})
+    def handler(ctx: TorchBuilder, x: Any, *args: Any, **_: Any) -> Any:
+        """``(x, hx, params, ...)``, or of packed sequences ``(steps, sizes, hx, params, ...)``."""
+
+        def taken(given: Any) -> Any:
+            if isinstance(given, list) and any(isinstance(v, ScriptObject) for v in given):
+                return [v for packed in given for v in _cell(ctx, packed)]
+            return given
+
+        return call(ctx, name, [x, *map(taken, args[:8])], {})
 
     return handler
 

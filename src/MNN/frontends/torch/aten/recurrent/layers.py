@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN, whole and one step of them."""
+"""LSTM, GRU and RNN over whole sequences, padded or packed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from MNN.frontends.torch.aten.recurrent import packed
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.registry import apply, aten
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
 _ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
@@ -16,30 +18,40 @@ _ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
 
 @aten("lstm")
 def lstm(ctx: TorchBuilder, x: Value, hx: Sequence[Value] | Value, *args: object) -> list[Value]:
-    """``lstm(x, (h, c), weights, has_biases, layers, dropout, training, bidirectional, batch_first)``."""
+    """``lstm(x, (h, c), weights, has_biases, layers, dropout, training, bidirectional, batch_first)``, or of packed
+    sequences ``lstm(steps, sizes, (h, c), weights, has_biases, layers, dropout, training, bidirectional)``."""
+    if isinstance(hx, Value):
+        states, *others = args
+        return _packed(ctx, "LSTM", x, hx, states, others, None)
     return _layers(ctx, "LSTM", x, hx, args, None)
 
 
-@aten("gru")
-def gru(ctx: TorchBuilder, x: Value, hx: Value, *args: object) -> list[Value]:
-    return _layers(ctx, "GRU", x, [hx], args, None)
+@aten("gru", "rnn_tanh", "rnn_relu")
+def one_state(ctx: TorchBuilder, x: Value, hx: Value, *args: object) -> list[Value]:
+    """The same of layers that have one state: ``gru(x, h, weights, ...)``, ``gru(steps, sizes, h, weights, ...)``."""
+    kind, activation = {"gru": ("GRU", None), "rnn_tanh": ("RNN", "tanh"), "rnn_relu": ("RNN", "relu")}[ctx.name]
+    if args and isinstance(args[0], Value):
+        return _packed(ctx, kind, x, hx, [args[0]], args[1:], activation)
+    return _layers(ctx, kind, x, [hx], args, activation)
 
 
-@aten("rnn_tanh", "rnn_relu")
-def rnn(ctx: TorchBuilder, x: Value, hx: Value, *args: object) -> list[Value]:
-    return _layers(ctx, "RNN", x, [hx], args, "tanh" if ctx.name == "rnn_tanh" else "relu")
+def _packed(
+    ctx: TorchBuilder, kind: str, data: Value, sizes: Value, states: object, args: Sequence[object],
+    activation: str | None,
+) -> list[Value]:  # fmt: skip
+    there = packed.steps(ctx, sizes)
+    x = packed.padded(ctx, data, sizes, there)
+    assert isinstance(states, (list, tuple))
+    y, *ends = _layers(ctx, kind, x, states, [*args, False], activation, packed.lengths(ctx, there))
+    return [packed.packed(ctx, y, there), *ends]
 
 
 def _layers(
-    ctx: TorchBuilder,
-    kind: str,
-    x: Value,
-    states: Sequence[Value] | Value,
-    args: Sequence[object],
-    activation: str | None,
-) -> list[Value]:
-    if isinstance(states, Value) or len(args) != 7:
-        raise ctx.unsupported("packed sequences", "give the padded sequences themselves")
+    ctx: TorchBuilder, kind: str, x: Value, states: Sequence[Value], args: Sequence[object], activation: str | None,
+    lengths: Value | None = None,
+) -> list[Value]:  # fmt: skip
+    if len(args) != 7:
+        raise ctx.unsupported(f"a layer with {len(args)} arguments behind its states", "is the file damaged?")
     weights, biases, layers, _, training, both, batch_first = args
     assert isinstance(weights, (list, tuple))
     assert isinstance(layers, int)
@@ -56,15 +68,15 @@ def _layers(
     elif batch_first:
         x = ctx.op("Permute", x, dims=[1, 0, 2])
     lasts: list[list[Value]] = [[] for _ in states]
-    for layer in range(layers):
-        at = layer * directions * each
+    for number in range(layers):
+        at = number * directions * each
         own = [weights[at + d * each : at + (d + 1) * each] for d in range(directions)]
         if layers > 1:
-            starts = [_part(ctx, s, layer * directions, directions) for s in states]
+            starts = [_part(ctx, s, number * directions, directions) for s in states]
         else:
             starts = list(states)
-        run = _layer if each in (2, 4) else _projected_layer
-        x, *ends = run(ctx, kind, x, starts, own, activation)
+        run = layer if each in (2, 4) else _projected_layer
+        x, *ends = run(ctx, kind, x, starts, own, activation, lengths)
         for held, end in zip(lasts, ends, strict=True):
             held.append(end)
     ends = [held[0] if layers == 1 else ctx.op("Concat", *held, axis=0) for held in lasts]
@@ -78,15 +90,17 @@ def _part(ctx: TorchBuilder, x: Value, start: int, count: int) -> Value:
     return ctx.op("StridedSlice", x, *bounds, fromType=1)
 
 
-def _layer(
+def layer(
     ctx: TorchBuilder,
     kind: str,
     x: Value,
     starts: Sequence[Value],
     own: Sequence[Sequence[Value]],
     activation: str | None,
+    lengths: Value | None = None,
 ) -> list[Value]:
-    """One layer of one or two directions over ``x [T, B, I]``: ``[T, B, D * H]`` and the last states ``[D, B, H]``."""
+    """One layer of one or two directions over ``x [T, B, I]``: ``[T, B, D * H]`` and the last states ``[D, B, H]``; of
+    sequences of these ``lengths [B]``."""
     hidden = ctx.known(ctx.size(own[0][1], -1), "the size of hidden states")
     w, r = (_stacked(ctx, kind, [d[i] for d in own], hidden) for i in (0, 1))
     bias = None
@@ -100,7 +114,7 @@ def _layer(
     outputs = 3 if kind == "LSTM" else 2
     both = len(own) == 2
     summed = bias is not None and bias.is_const and kind != "GRU"
-    if summed and activation in (None, "tanh"):
+    if summed and activation in (None, "tanh") and lengths is None:
         found = ctx.emit(kind, [x, w, r, bias, *starts], outputs, outputCount=hidden)
     else:
         if summed and bias is not None:  # that form wants both biases
@@ -108,7 +122,8 @@ def _layer(
         names = None if activation in (None, "tanh") else [activation] * len(own)
         attrs: dict[str, object] = {"linear_before_reset": 1} if kind == "GRU" else {}
         attrs |= {"direction": "bidirectional" if both else "forward", "activations": names, "hidden_size": hidden}
-        found = ctx.emit(f"Onnx{kind}", [x, w, r, bias, None, *starts], outputs, **attrs)
+        limits = None if lengths is None else ctx.cast(lengths, DType.I32)
+        found = ctx.emit(f"Onnx{kind}", [x, w, r, bias, limits, *starts], outputs, **attrs)
     y, *lasts = found  # y [T, D, B, H]
     if both:
         y = ctx.op("Reshape", ctx.op("Permute", y, dims=[0, 2, 1, 3]), ctx.const([0, 0, -1]))
@@ -124,6 +139,7 @@ def _projected_layer(
     starts: Sequence[Value],
     own: Sequence[Sequence[Value]],
     activation: str | None,
+    lengths: Value | None = None,
 ) -> list[Value]:
     """The same where hidden states are multiplied by a matrix before they come out and go on (``proj_size``; Sak et al.
     2014, arXiv:1402.1128): that product becomes part of the recurrent weights, and of what is made of the results.
@@ -142,7 +158,7 @@ def _projected_layer(
         inverse = ctx.const(np.linalg.pinv(numbers.astype(np.float64)).T.astype(kept))
         inside.append(apply(ctx, "matmul", [_part(ctx, starts[0], i, 1), inverse], {}))
     begin = inside[0] if len(inside) == 1 else apply(ctx, "cat", [inside, 0], {})
-    y, last, *cell = _layer(ctx, kind, x, [begin, *starts[1:]], plain, activation)
+    y, last, *cell = layer(ctx, kind, x, [begin, *starts[1:]], plain, activation, lengths)
     lines = apply(ctx, "chunk", [y, len(own), 2], {})
     results = [apply(ctx, "matmul", [v, p], {}) for v, p in zip(lines, projections, strict=True)]
     ends = [apply(ctx, "matmul", [_part(ctx, last, i, 1), p], {}) for i, p in enumerate(projections)]
@@ -167,44 +183,3 @@ def _stacked(ctx: TorchBuilder, kind: str, parts: Sequence[Value], hidden: int) 
     if all(t.is_const for t in turned):
         return turned[0] if len(turned) == 1 else ctx.const(np.concatenate([t.array() for t in turned], 0))
     return ctx.op("Concat", *turned, axis=0) if len(turned) > 1 else turned[0]
-
-
-@aten("lstm_cell")
-def lstm_cell(
-    ctx: TorchBuilder, x: Value, hx: Sequence[Value], w_ih: Value, w_hh: Value, b_ih: Value | None = None,
-    b_hh: Value | None = None,
-) -> list[Value]:  # fmt: skip
-    """One step: a sequence of length 1."""
-    weights = [w_ih, w_hh] if b_ih is None or b_hh is None else [w_ih, w_hh, b_ih, b_hh]
-    states = [ctx.unsqueeze(s, 0) for s in hx]
-    out = _layer(ctx, "LSTM", ctx.unsqueeze(x, 0), states, [weights], None)
-    return [ctx.squeeze(v, 0) for v in out[1:]]
-
-
-@aten("gru_cell")
-def gru_cell(
-    ctx: TorchBuilder,
-    x: Value,
-    hx: Value,
-    w_ih: Value,
-    w_hh: Value,
-    b_ih: Value | None = None,
-    b_hh: Value | None = None,
-) -> Value:
-    weights = [w_ih, w_hh] if b_ih is None or b_hh is None else [w_ih, w_hh, b_ih, b_hh]
-    return ctx.squeeze(_layer(ctx, "GRU", ctx.unsqueeze(x, 0), [ctx.unsqueeze(hx, 0)], [weights], None)[1], 0)
-
-
-@aten("rnn_tanh_cell", "rnn_relu_cell")
-def rnn_cell(
-    ctx: TorchBuilder,
-    x: Value,
-    hx: Value,
-    w_ih: Value,
-    w_hh: Value,
-    b_ih: Value | None = None,
-    b_hh: Value | None = None,
-) -> Value:
-    weights = [w_ih, w_hh] if b_ih is None or b_hh is None else [w_ih, w_hh, b_ih, b_hh]
-    kind = "tanh" if "tanh" in ctx.name else "relu"
-    return ctx.squeeze(_layer(ctx, "RNN", ctx.unsqueeze(x, 0), [ctx.unsqueeze(hx, 0)], [weights], kind)[1], 0)
