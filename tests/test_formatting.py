@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from MNN.errors import MNNError
@@ -24,6 +25,12 @@ def test_small_files_have_a_size():
         1_250_000_000: "1.25 GB",
     }
     assert {n: nbytes(n) for n in sizes} == sizes
+
+
+def test_sizes_to_be_asked_for_are_enough() -> None:
+    for count in [*range(995, 1010), *(int(n) for n in np.exp(np.random.default_rng(3).uniform(0, 30, 3000)))]:
+        given = parse_bytes(nbytes(count, enough=True), "size")
+        assert count <= given <= max(count + 1, count * 1.011)
 
 
 def test_named_sizes_stand_apart():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
 from MNN.errors import MNNError
 
-_UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
+_UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:b|([kmgt])(i?)b?)|0", re.IGNORECASE)
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 
@@ -17,11 +18,15 @@ def plural(count: int, noun: str, many: str = "") -> str:
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"
 
 
-def nbytes(count: float) -> str:
-    """Bytes: ``749 B``, ``43.5 kB``, ``1.2 GB`` (powers of ten)."""
+def nbytes(count: float, enough: bool = False) -> str:
+    """Bytes: ``749 B``, ``43.5 kB``, ``1.2 GB`` (powers of ten); ``enough``: not fewer, to be asked for."""
     for unit, size in _UNITS:
         if count >= size * 0.9995:  # what would be rounded to 1000 of the smaller unit
-            return f"{count / size:.3g} {unit}"
+            shown = count / size
+            if enough:
+                step = 10.0 ** (math.floor(math.log10(shown)) - 2)
+                shown = math.ceil(shown / step) * step
+            return f"{shown:.3g} {unit}"
     return f"{count:.0f} B"
 
 

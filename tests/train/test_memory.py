@@ -9,6 +9,7 @@ import pytest
 
 import MNN
 from MNN.errors import MNNError
+from MNN.formatting import parse_bytes
 
 F, nn = MNN.expr, MNN.nn
 
@@ -80,7 +81,8 @@ def test_sums_of_gradients_and_limits_with_it():
 
 
 def test_what_cannot_be():
-    with pytest.raises(MNNError, match=r"activation_memory.*they need at least [\d.]+ [kM]B"):
+    with pytest.raises(MNNError, match=r"activation_memory.*they need at least [\d.]+ [kM]B") as said:
         trained((2, 8, 15, 15), 2, activation_memory=1)
+    trained((2, 8, 15, 15), 2, activation_memory=parse_bytes(str(said.value).split("at least ")[1].split(";")[0], "it"))
     with pytest.raises(MNNError, match="at least 1, found 0"):
         trained((2, 8, 15, 15), 2, activation_memory=0)

@@ -55,8 +55,8 @@ def with_recomputation(prims: Sequence[Prim], start: int, budget: int | None, wh
             return [*prims[:start], *way.rewritten(back, left)]
         least = min(least, takes)
     raise MNNError(
-        f"{where}: activations may take {nbytes(budget)} (activation_memory), but they need at least {nbytes(least)}; "
-        "give that much, or train on smaller batches"
+        f"{where}: activations may take {nbytes(budget)} (activation_memory), but they need at least "
+        f"{nbytes(least, enough=True)}; give that much, or train on smaller batches"
     )
 
 
