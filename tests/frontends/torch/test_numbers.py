@@ -178,6 +178,16 @@ def test_places_are_drawn_by_their_shares(count: int, again: bool) -> None:
     assert np.abs(counted - shares).max() < 5 / first.size**0.5
 
 
+def test_convolutions_of_two_orders_of_arguments() -> None:
+    rng = np.random.default_rng(8)
+    shapes: list[tuple[int | str, ...]] = [(2, 4, 11, 9), (6, 2, 3, 2), (6,)]
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in shapes]
+    kinds, stride, padding, dilation = [np.float32] * 3, [2, 1], [0, 3], [1, 2]
+    (one,) = model("conv2d", shapes, kinds, stride, padding, dilation, 2)(*arrays)
+    (other,) = model("mkldnn_convolution", shapes, kinds, padding, stride, dilation, 2)(*arrays)
+    np.testing.assert_array_equal(one, other)
+
+
 def test_what_to_do_is_said_of_operators_that_are_absent() -> None:
     assert not [n for n in ABSENT if ATEN.find(n) or COMPLEX.find(n)]
     assert "linalg_eigh" in advice("linalg_eig", "")

@@ -22,8 +22,8 @@ ABSENT: dict[str, str] = {
     ),
     **dict.fromkeys(("poisson", "binomial", "_standard_gamma", "_sample_dirichlet", "random"), _DRAWS),
     **dict.fromkeys(
-        ("ConstantMKLDNNTensor", "BroadcastMKLDNNTensors", "mkldnn_convolution", "to_mkldnn", "MKLDNNHardSwish",
-         "MKLDNNHardSigmoid", "MKLDNNHardTanh", "MKLDNNClamp", "MKLDNNLayerNorm", "MKLDNNScalarMul"),
+        ("ConstantMKLDNNTensor", "BroadcastMKLDNNTensors", "to_mkldnn", "MKLDNNHardSwish", "MKLDNNHardSigmoid",
+         "MKLDNNHardTanh", "MKLDNNClamp", "MKLDNNLayerNorm", "MKLDNNScalarMul"),
         _OPTIMISED,
     ),
     "special_airy_ai": _POLYNOMIALS,

@@ -37,7 +37,16 @@ def conv_transpose(
     return convolution(ctx, x, weight, bias, stride, padding, dilation, True, output_padding, groups)
 
 
-@aten("convolution", "_convolution", "convolution_overrideable", "mkldnn_convolution")
+@aten("mkldnn_convolution")
+def mkldnn_convolution(
+    ctx: TorchBuilder, x: Value, weight: Value, bias: Value | None, padding: Spatial, stride: Spatial,
+    dilation: Spatial, groups: int,
+) -> Value:  # fmt: skip
+    """Has the padding before the stride."""
+    return convolution(ctx, x, weight, bias, stride, padding, dilation, False, 0, groups)
+
+
+@aten("convolution", "_convolution", "convolution_overrideable")
 def convolution(
     ctx: TorchBuilder, x: Value, weight: Value, bias: Value | None, stride: Spatial, padding: Spatial | str,
     dilation: Spatial, transposed: bool, output_padding: Spatial, groups: int, *_: object,
