@@ -73,6 +73,11 @@ class KernelSpec(abc.ABC):
         del target, args
         return 0
 
+    @property
+    def numbers_decide(self) -> bool:
+        """Whether the numbers that it is given say what of its scratch it writes and reads, not its arguments alone."""
+        return False
+
     def arithmetic(self, target: Any) -> str:
         """The multiply-adds that set its peak, as :func:`MNN.backends.cpu.measuring.probe.products` names them. For
         profiles only."""

@@ -75,6 +75,10 @@ def test_blocks_of_a_product_are_alone_once(monkeypatch: pytest.MonkeyPatch) -> 
     step = Command(Careless(), {"out": Ref(Buffer(20), 0), "rows": 5}, 5, 2, flops=10)
     wider = dataclasses.replace(step, args={**step.args, "rows": 6})
     assert poison.product_of(kernel, dataclasses.replace(step, flops=0)) is None
+    monkeypatch.setattr(Careless, "numbers_decide", True)
+    assert poison.product_of(kernel, step) is None
+    monkeypatch.undo()
+    monkeypatch.setattr(poison, "_WERE_ALONE", set())
     for asked, together in ((step, 1), (step, 2), (wider, 1), (step, 2)):
         out = np.zeros(5, np.float32)
         run = poison.alone(kernel, aligned_bytes(64), asked.grain, poison.product_of(kernel, asked))

@@ -10,6 +10,7 @@ without.
 Block by block, a product takes up to twenty times as long: each packs what the others of a worker's share would find.
 Which places of scratch it reads follows from its kernel and sizes, whatever the numbers are, so that its blocks are
 alone the first time that a process computes it; later, scratch is filled ahead of as many as a worker takes at least.
+(Where numbers decide, as with rows that are routed, blocks are always alone: ``KernelSpec.numbers_decide``.)
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ def before(function: HostFunction, fresh: Sequence[Span]) -> HostFunction:
 
 
 def product_of(kernel: int, step: Step) -> Product | None:
-    """What a step computes if it is a product by itself, and nothing otherwise."""
-    if not step.flops or step.stages:
+    """What a step computes if it is a product by itself whose numbers do not decide its way, and nothing otherwise."""
+    if not step.flops or step.stages or step.kernel is None or step.kernel.numbers_decide:
         return None
     return (kernel, step.blocks, *(v for v in step.args.values() if isinstance(v, int)))
 

@@ -169,6 +169,10 @@ class ContractSpec(GeneratedSpec):
     all panels; blocks are of whole panels."""
 
     @property
+    def numbers_decide(self) -> bool:
+        return self.routed or self.light
+
+    @property
     def rotated(self) -> bool:
         """Whether sums of groups are rotated."""
         return self.rotations[0] > 0
