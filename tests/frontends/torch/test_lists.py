@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import os
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from MNN.frontends.common.graph_builder import ModelState
 from MNN.frontends.torch import script
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Number
-from MNN.frontends.torch.script.builtins import instance_of, is_instance, plain
+from MNN.frontends.torch.script.builtins import RaisedError, instance_of, is_instance, plain
 from MNN.frontends.torch.script.load import Given
 from MNN.frontends.torch.script.optional import Maybe
 from MNN.ir.dtype import DType
@@ -110,6 +111,21 @@ def test_kinds_of_what_the_data_decide() -> None:
     assert kind(Maybe(False, 1.0), "float") is False
     assert isinstance(kind(Maybe(there, 1.0), "float"), Number)
     assert isinstance(kind(Maybe(there, 1.0), "NoneType"), Number)
+
+
+def test_functions_of_known_numbers_are_those_of_math() -> None:
+    ctx, rng = TorchBuilder(ModelState(), Graph("g")), np.random.default_rng(4)
+    unary = "acos asin atanh erf erfc expm1 log10 lgamma gamma degrees radians fabs modf frexp cosh isnan".split()
+    for x, y in rng.uniform(0.01, 0.99, (20, 2)).tolist():
+        for name in unary:
+            assert plain(ctx, name, [x], {}) == getattr(math, name)(x)
+        assert plain(ctx, "mathremainder", [7 * x, y], {}) == math.remainder(7 * x, y)
+        assert plain(ctx, "divmod", [-9 * x, y], {}) == divmod(-9 * x, y)
+        assert plain(ctx, "ldexp", [x, 5], {}) == math.ldexp(x, 5)
+    assert plain(ctx, "factorial", [20], {}) == math.factorial(20)
+    for name, args in (("factorial", [21]), ("factorial", [-1]), ("acos", [2.0]), ("__lshift__", [1, 64])):
+        with pytest.raises(RaisedError):
+            plain(ctx, name, args, {})
 
 
 def test_numbers_that_follow_from_open_sizes() -> None:

@@ -25,7 +25,22 @@ _OF_FLOATS = {
     "radians": (math.radians, "deg2rad"),
 }
 """What it is of known numbers, and the operator of tensors."""
+_LARGEST_FACTORIAL = 20
 _OF_INTS = {"__lshift__": "bitwise_left_shift", "__rshift__": "bitwise_right_shift"}
+
+
+def _factorial(x: int) -> int:
+    if x > _LARGEST_FACTORIAL:
+        raise OverflowError(f"the factorial of {x} has more than 64 bits")
+    return math.factorial(x)
+
+
+_KNOWN: dict[str, Callable[..., Any]] = {
+    **{name: found for name, (found, _) in _OF_FLOATS.items()}, "divmod": divmod, "modf": math.modf,
+    "ldexp": math.ldexp, "mathremainder": math.remainder, "round": lambda x: float(round(x)), "gamma": math.gamma,
+    "factorial": _factorial,
+}  # fmt: skip
+"""What they are of known numbers."""
 
 
 def _divmod(ctx: TorchBuilder, x: Scalar, y: Scalar) -> Any:
@@ -33,8 +48,8 @@ def _divmod(ctx: TorchBuilder, x: Scalar, y: Scalar) -> Any:
 
 
 def _modf(ctx: TorchBuilder, x: Scalar) -> Any:
-    whole = compute(ctx, "float", compute(ctx, "trunc", x))
-    return compute(ctx, "sub", x, whole), whole
+    rest = _by_tensors(ctx, "fmod", DType.F64, [x, 1.0])
+    return rest, compute(ctx, "sub", x, rest)
 
 
 def _ldexp(ctx: TorchBuilder, x: Scalar, exponent: Scalar) -> Any:
@@ -51,39 +66,36 @@ def _round(ctx: TorchBuilder, x: Scalar) -> Any:
     return compute(ctx, "float", compute(ctx, "round", x))
 
 
-def _gamma(ctx: TorchBuilder, x: Scalar) -> Any:
-    return math.gamma(ctx.known(x, "a number of which the gamma function is taken"))
-
-
-def _factorial(ctx: TorchBuilder, x: Scalar) -> Any:
-    return math.factorial(min(ctx.known(x, "a number of which the factorial is taken"), 170))
+def _only_known(ctx: TorchBuilder, x: Scalar) -> Any:
+    return ctx.known(x, "a number of which a factorial or the gamma function is taken")
 
 
 _COMPOSED: dict[str, Callable[..., Any]] = {
-    "divmod": _divmod, "modf": _modf, "ldexp": _ldexp, "mathremainder": _nearest, "round": _round, "gamma": _gamma,
-    "factorial": _factorial,
+    "divmod": _divmod, "modf": _modf, "ldexp": _ldexp, "mathremainder": _nearest, "round": _round,
+    "gamma": _only_known, "factorial": _only_known,
 }  # fmt: skip
-FUNCTIONS = frozenset((*_OF_FLOATS, *_OF_INTS, *_COMPOSED))
+FUNCTIONS = frozenset((*_KNOWN, *_OF_INTS))
 
 
 def function(ctx: TorchBuilder, name: str, args: Sequence[Scalar]) -> Any:
     """The result of one of :data:`FUNCTIONS`: a number, or a tuple of some. Raises ``ValueError`` and
     ``ArithmeticError`` as ``math`` does."""
+    if not any(isinstance(a, Number) for a in args):
+        return _KNOWN[name](*args) if name in _KNOWN else compute(ctx, name.strip("_"), *args)
     if name in _COMPOSED:
         found = _COMPOSED[name](ctx, *args)
-    elif not any(isinstance(a, Number) for a in args):
-        return _OF_FLOATS[name][0](*args) if name in _OF_FLOATS else compute(ctx, name.strip("_"), *args)
+    elif name in _OF_FLOATS:
+        found = _by_tensors(ctx, _OF_FLOATS[name][1], DType.F64, args)
     else:
-        kind, operator = (DType.F64, _OF_FLOATS[name][1]) if name in _OF_FLOATS else (DType.I64, _OF_INTS[name])
-        found = call(ctx, operator, [Variable(ctx.scalar(a, kind)) for a in args], {})
-    return tuple(map(_number(ctx), found)) if isinstance(found, (tuple, list)) else _number(ctx)(found)
+        found = _by_tensors(ctx, _OF_INTS[name], DType.I64, args)
+    return tuple(known_number(ctx, x) for x in found) if isinstance(found, tuple) else known_number(ctx, found)
 
 
-def _number(ctx: TorchBuilder) -> Callable[[Any], Scalar]:
-    def known(x: Any) -> Scalar:
-        return known_number(ctx, Number(x.read(ctx)) if isinstance(x, Variable) else x)
-
-    return known
+def _by_tensors(ctx: TorchBuilder, name: str, kind: DType, args: Sequence[Scalar]) -> Any:
+    found = call(ctx, name, [Variable(ctx.scalar(a, kind)) for a in args], {})
+    if isinstance(found, list):
+        return tuple(Number(x.read(ctx)) for x in found)
+    return Number(found.read(ctx))
 
 
 __all__ = ["FUNCTIONS", "function"]
