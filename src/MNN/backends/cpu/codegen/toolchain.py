@@ -36,7 +36,9 @@ EfficientNetV2, ViT-tiny and MobileNetV2 are as fast without it, to 1 % (AVX512)
 
 The machine combiner adds up integers in another order, so that fewer wait for one another: ``(a + b) + (c + d)``. Tiles
 have sums enough beside each other, and hold all registers: where products are added to them one by one, the others'
-order spills (8 of 104 instructions of a word of 4-bit weights for a tile of 4 rows)."""
+order spills (8 of 104 instructions of a word of 4-bit weights for a tile of 4 rows). Networks in fp32 are as fast or
+faster (AVX2, one thread, before and now, among other changes: MobileNetV2 8.6 and 8.3 ms, ShuffleNetV2 5.5 and 5.4,
+ResNet-18 22.0 and 21.9)."""
 LOCK = threading.RLock()
 """Held around everything that touches LLVM's shared state. Re-made in a forked child."""
 _ENTRY = re.compile(rf"^(define\b[^@\n]*@){ENTRY}\(", re.MULTILINE)
