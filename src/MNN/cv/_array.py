@@ -15,6 +15,7 @@ from MNN.expr.var import Var
 
 Array = NDArray[Any]
 
+_USUAL = frozenset((np.dtype(np.uint8), np.dtype(np.float32)))
 _result: list[Callable[[Array], Var]] = [picture]
 
 
@@ -37,6 +38,8 @@ def as_array(value: object, what: str = "src") -> Array:
 
 def as_pictures(value: object, what: str = "src") -> Array:
     """The same for a picture or a batch of pictures, none of whose sizes is 0."""
+    if type(value) is np.ndarray and value.dtype in _USUAL and len(value.shape) in (2, 3) and value.size:
+        return value  # what most are, before what takes longer to ask
     array = as_array(value, what)
     if array.ndim not in (2, 3, 4) or 0 in array.shape:
         raise ShapeError(f"{what} has shape {array.shape}; {_SHAPES}")

@@ -26,6 +26,11 @@ LAYER: ContextVar[str] = ContextVar("layer", default="")
 """The path of the module that is computing (``encoder.attention``), for messages."""
 
 
+_PICTURES = {kind.numpy: kind for kind in (DType.U8, DType.F32, DType.I32, DType.I16, DType.U16)}
+"""Element types of pictures that are kept as they are."""
+_new: Any = object.__new__
+
+
 def leaf(array: np.ndarray, layout: data_format = NCHW, op: str = "Const") -> Var:
     """A Var that holds numbers; the array must not change afterwards."""
     if op == "Const":
@@ -35,9 +40,16 @@ def leaf(array: np.ndarray, layout: data_format = NCHW, op: str = "Const") -> Va
 
 def picture(array: np.ndarray) -> Var:
     """A Var of an image or of what belongs to one, channels last."""
-    kind = DType.of(array)
-    stored = storable(kind)
-    return few.constant(array if stored is kind else array.astype(stored.numpy), stored, NHWC)
+    kind = _PICTURES.get(array.dtype)
+    if kind is None or (kind in few.NUMBERS and array.size <= few.ALONE):
+        kind = DType.of(array)
+        stored = storable(kind)
+        return few.constant(array if stored is kind else array.astype(stored.numpy), stored, NHWC)
+    made: Var = _new(Var)
+    expr = made._node = _new(Expr)
+    expr.leaf_type, expr._held = (kind, array.shape), array
+    made._layout, made._index, made._unconverted, made._few = NHWC, 0, None, None
+    return made
 
 
 def to_var(value: object, like: Var | None = None) -> Var:

@@ -10,7 +10,7 @@ import numpy as np
 
 from MNN.backends.cpu.loops.lookup import ENTRIES, LookupSpec
 from MNN.backends.cpu.loops.map_nest import MapSpec
-from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, getNumThreads, worthwhile
+from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, bands, call_of, getNumThreads, worthwhile
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, BodyBuilder
 
@@ -30,14 +30,14 @@ def looked_up(image: Array, table: Array) -> Array | None:
     if table.dtype != np.uint8 or not worthwhile(image.size):
         return None
     image, out = np.ascontiguousarray(image), np.empty(image.shape, np.uint8)
-    _look_up(image.size, getNumThreads())(address(table), address(image), address(out))
+    _look_up(image.size, getNumThreads())(table, image, out)
     return out
 
 
 @functools.lru_cache(maxsize=KEPT)
 def _look_up(size: int, _threads: int) -> Call:
     chunk = bands(size, size)
-    return Call(LookupSpec.of(1), {"extent0": size, "chunk": chunk}, ("table", "in0", "out0"), -(-size // chunk), None)
+    return call_of(LookupSpec.of(1), {"extent0": size, "chunk": chunk}, ("table", "in0", "out0"), -(-size // chunk))
 
 
 def selected(image: Array, level: float, above: float | None, other: float | None) -> Array | None:
@@ -95,11 +95,7 @@ def blended(image: Array, top: int, left: int, size: tuple[int, int], down: floa
         return None
     image, out = np.ascontiguousarray(image), np.empty((height, width, channels), image.dtype)
     weights = np.array([(1 - down) * (1 - across), (1 - down) * across, down * (1 - across), down * across], np.float32)
-    pixel, first = channels * image.itemsize, address(weights)
-    row = columns * pixel
-    start = address(image) + top * row + left * pixel
-    places = (start, start + pixel, start + row, start + row + pixel)
-    _blend(image.shape, image.dtype, size, getNumThreads())(*places, *range(first, first + 16, 4), address(out))
+    _blend(image.shape, image.dtype, size, getNumThreads())(image[top:, left:], weights, out)
     return out
 
 
@@ -109,7 +105,10 @@ def _blend(shape: tuple[int, int, int], dtype: np.dtype[Any], size: tuple[int, i
     spec = MapSpec.of(_blended(dtype), 2, ("1",) * 4 + ("0",) * 4, ("1",))
     args = {"extent0": height, "extent1": width * channels, "chunk": width * channels, "out0_s0": width * channels}
     args |= {f"in{i}_s0": shape[1] * channels for i in range(4)}
-    return Call(spec, args, (*(f"in{i}" for i in range(8)), "out0"), height, None)
+    pixel = channels * dtype.itemsize
+    row = shape[1] * pixel
+    corners = dict(zip(("in0", "in1", "in2", "in3"), (0, pixel, row, row + pixel), strict=True))
+    return call_of(spec, args, (corners, {f"in{4 + i}": 4 * i for i in range(4)}, "out0"), height)
 
 
 @functools.cache
@@ -185,17 +184,18 @@ def _mapped(body: Body, numbers: Array | None, pictures: Sequence[Array], kind: 
     pictures = [np.ascontiguousarray(picture) for picture in pictures]
     out = np.empty(pictures[0].shape, kind)
     if numbers is None:
-        _call(body, len(pictures), 0, out.size, getNumThreads())(*map(address, pictures), address(out))
-        return out
-    first, step, count = address(numbers), numbers.itemsize, len(numbers)
-    call = _call(body, len(pictures), count, out.size, getNumThreads())
-    call(*map(address, pictures), *range(first, first + count * step, step), address(out))
+        _call(body, len(pictures), 0, 0, out.size, getNumThreads())(*pictures, out)
+    else:
+        _call(body, len(pictures), len(numbers), numbers.itemsize, out.size, getNumThreads())(*pictures, numbers, out)
     return out
 
 
 @functools.lru_cache(maxsize=KEPT)
-def _call(body: Body, pictures: int, numbers: int, size: int, _threads: int) -> Call:
+def _call(body: Body, pictures: int, numbers: int, step: int, size: int, _threads: int) -> Call:
     spec = MapSpec.of(body, 1, ("1",) * pictures + ("0",) * numbers, ("1",))
     chunk = bands(size, size)
-    moving = (*(f"in{i}" for i in range(pictures + numbers)), "out0")
-    return Call(spec, {"extent0": size, "chunk": chunk}, moving, -(-size // chunk), None)
+    moving: list[str | dict[str, int]] = [f"in{i}" for i in range(pictures)]
+    if numbers:
+        moving.append({f"in{pictures + i}": i * step for i in range(numbers)})
+    moving.append("out0")
+    return call_of(spec, {"extent0": size, "chunk": chunk}, moving, -(-size // chunk))

@@ -9,7 +9,7 @@ import numpy as np
 
 from MNN.backends.cpu.image.arrange import MOST, MirrorSpec, PlanesSpec, TurnSpec
 from MNN.backends.cpu.loops.transpose import TransposeSpec
-from MNN.cv.kernels.run import KEPT, Array, Call, address, bands, getNumThreads, worthwhile
+from MNN.cv.kernels.run import KEPT, Array, Call, bands, call_of, getNumThreads, worthwhile
 
 _PIXEL = 32
 """Bytes of a pixel that kernels are made for."""
@@ -20,13 +20,12 @@ _TRANSPOSED = (1, 2, 4, 8)
 def mirrored(image: Array, upside: bool) -> Array | None:
     """A picture (h, w) or (h, w, channels) with its columns, and ``upside`` down its rows too, in the opposite order.
     None where numpy is to do it."""
-    size, row = _pixel(image)
+    size = _pixel(image)
     if not size:
         return None
     image = np.ascontiguousarray(image)
     out = np.empty(image.shape, image.dtype)
-    start = address(image) + ((image.shape[0] - 1) * row if upside else 0)
-    _mirror(image.shape[0], image.shape[1], size, upside, getNumThreads())(start, address(out))
+    _mirror(image.shape[0], image.shape[1], size, upside, getNumThreads())(image, out)
     return out
 
 
@@ -35,23 +34,18 @@ def _mirror(height: int, width: int, size: int, upside: bool, _threads: int) -> 
     band = bands(height, height * width * size)
     row = width * size
     args = {"src_row": -row if upside else row, "width": width, "height": height, "band": band}
-    return Call(MirrorSpec.of(size), args, ("src", "out"), -(-height // band), None)
+    return call_of(MirrorSpec.of(size), args, ({"src": (height - 1) * row if upside else 0}, "out"), -(-height // band))
 
 
 def turned(image: Array, clockwise: bool) -> Array | None:
     """A picture (h, w) or (h, w, channels) turned by a quarter; None where numpy is to do it."""
-    size, row = _pixel(image)
+    size = _pixel(image)
     if not size:
         return None
     image = np.ascontiguousarray(image)
     height, width = image.shape[:2]
     out = np.empty((width, height, *image.shape[2:]), image.dtype)
-    source, to = address(image), address(out)
-    if clockwise:  # from the last row on
-        source += (height - 1) * row
-    else:
-        to += (width - 1) * height * size
-    _turn(height, width, size, clockwise, getNumThreads())(source, to)
+    _turn(height, width, size, clockwise, getNumThreads())(image, out)
     return out
 
 
@@ -61,11 +55,13 @@ def _turn(height: int, width: int, size: int, clockwise: bool, _threads: int) ->
     band = band if band == width else -(-band // 16) * 16
     row, out_row = (-width, height) if clockwise else (width, -height)
     blocks = -(-width // band)
+    # clockwise, from the last row on; else to the last row
+    begin, end = ((height - 1) * width * size, 0) if clockwise else (0, (width - 1) * height * size)
     if size in _TRANSPOSED:
         args = {"rows": height, "cols": width, "band": band, "in_row": row, "out_row": out_row}
-        return Call(TransposeSpec.of(size, 0), args, ("in", "out"), blocks, None)
+        return call_of(TransposeSpec.of(size, 0), args, ({"in": begin}, {"out": end}), blocks)
     args = {"src_row": row * size, "out_row": out_row * size, "width": width, "height": height, "band": band}
-    return Call(TurnSpec.of(size), args, ("src", "out"), blocks, None)
+    return call_of(TurnSpec.of(size), args, ({"src": begin}, {"out": end}), blocks)
 
 
 def merged(planes: Sequence[Array]) -> Array | None:
@@ -78,7 +74,7 @@ def merged(planes: Sequence[Array]) -> Array | None:
     planes = [np.ascontiguousarray(plane) for plane in planes]
     out = np.empty((*first.shape[:2], len(planes)), first.dtype)
     call = _planes(first.size, first.itemsize, len(planes), False, getNumThreads())
-    call(address(out), *map(address, planes))
+    call(out, *planes)
     return out
 
 
@@ -90,7 +86,7 @@ def parted(image: Array) -> list[Array] | None:
     image = np.ascontiguousarray(image)
     found = [np.empty(image.shape[:2], image.dtype) for _ in range(channels)]
     call = _planes(image.size // channels, image.itemsize, channels, True, getNumThreads())
-    call(address(image), *map(address, found))
+    call(image, *found)
     return found
 
 
@@ -99,17 +95,17 @@ def _planes(count: int, size: int, planes: int, split: bool, _threads: int) -> C
     band = bands(count, count * planes * size)
     spec = PlanesSpec.of(size, planes, split)
     moving = [name for name in spec.slots() if name.startswith("p")]
-    return Call(spec, {"count": count, "band": band}, moving, -(-count // band), None)
+    return call_of(spec, {"count": count, "band": band}, moving, -(-count // band))
 
 
 def _plain(image: Array) -> bool:
     return image.itemsize <= 8 and worthwhile(image.size)
 
 
-def _pixel(image: Array) -> tuple[int, int]:
-    """Bytes of a pixel, 0 where numpy is to do it, and of a row."""
+def _pixel(image: Array) -> int:
+    """Bytes of a pixel, 0 where numpy is to do it."""
     size = image.itemsize * (image.shape[2] if image.ndim == 3 else 1)
-    return (size if size <= _PIXEL and worthwhile(image.size) else 0), size * image.shape[1]
+    return size if size <= _PIXEL and worthwhile(image.size) else 0
 
 
 __all__ = ["merged", "mirrored", "parted", "turned"]

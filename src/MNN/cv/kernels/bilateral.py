@@ -10,7 +10,7 @@ import numpy as np
 
 from MNN.backends.cpu.image.filtering.bilateral import BilateralSpec
 from MNN.cv.kernels.arranging import merged, parted
-from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, bits, getNumThreads, worthwhile
+from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, bits, call_of, getNumThreads, worthwhile
 
 
 def smoothed(wide: Array, radius: int, factor: float, taps: tuple[tuple[int, int, float], ...]) -> Array | None:
@@ -24,7 +24,7 @@ def smoothed(wide: Array, radius: int, factor: float, taps: tuple[tuple[int, int
     if planes is None:
         return None
     out = [np.empty((height, width, 1), wide.dtype) for _ in planes]
-    places = [address(array) for pair in zip(planes, out, strict=True) for array in pair]
+    places = [array for pair in zip(planes, out, strict=True) for array in pair]
     _smooth(wide.shape, wide.dtype, radius, factor, taps, getNumThreads())(*places)
     return out[0] if channels == 1 else merged(out)
 
@@ -45,7 +45,7 @@ def _smooth(
         "factor": bits(factor / math.log(2)),
     }  # fmt: skip
     moving = [name for name in spec.slots() if name[:-1] in ("in", "out")]
-    return Call(spec, args, moving, -(-height // band), (offsets, weights))
+    return call_of(spec, args, moving, -(-height // band), (offsets, weights))
 
 
 __all__ = ["smoothed"]

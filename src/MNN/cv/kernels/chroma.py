@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from MNN.backends.cpu.image.chroma import FromChromaSpec, ToChromaSpec
-from MNN.cv.kernels.run import KEPT, Array, Call, address, bands, getNumThreads, worthwhile
+from MNN.cv.kernels.run import KEPT, Array, Call, address, bands, call_of, getNumThreads, worthwhile
 
 
 class Layout(NamedTuple):
@@ -46,7 +46,7 @@ def _from(height: int, width: int, layout: Layout, order: tuple[int, ...], _thre
         "luma_row": width * layout.luma[1], "chroma_row": width // 2 * step, "shift": layout.shift,
         "out_row": width * len(order), "width": width, "height": height, "band": band,
     }  # fmt: skip
-    return Call(spec, args, ("luma", "u", "v", "out"), -(-height // band), None)
+    return call_of(spec, args, ("luma", "u", "v", "out"), -(-height // band), None)
 
 
 def to_420(image: Array, order: tuple[int, int, int], v_first: bool) -> Array | None:
@@ -70,7 +70,7 @@ def _to(shape: tuple[int, int, int], order: tuple[int, int, int], _threads: int)
     pairs = height // 2
     band = bands(pairs, height * width * channels)
     args = {"src_row": width * channels, "width": width, "pairs": pairs, "band": band}
-    return Call(ToChromaSpec.of(channels, order), args, ("src", "luma", "u", "v"), -(-pairs // band), None)
+    return call_of(ToChromaSpec.of(channels, order), args, ("src", "luma", "u", "v"), -(-pairs // band), None)
 
 
 __all__ = ["Layout", "from_shared", "to_420"]

@@ -13,7 +13,7 @@ import numpy as np
 from MNN.backends.cpu.image.pixels import MOST, SHIFT, repeated
 from MNN.backends.cpu.image.polygons import EDGE, PolygonSpec
 from MNN.backends.cpu.image.strokes import INLINE, Stroke, StrokeSpec
-from MNN.cv.kernels.run import Alone, Array, address, alone
+from MNN.cv.kernels.run import Array, Call, address, alone
 
 _NOTHING = (0,) * (2 * INLINE)
 
@@ -32,9 +32,9 @@ def ink(pixel: Array) -> Ink:
 
 
 class Surface(NamedTuple):
-    """A picture that kernels draw into: its address, bytes from row to row, its size, the bytes of a pixel."""
+    """A picture that kernels draw into: where it lies, bytes from row to row, its size, the bytes of a pixel."""
 
-    place: int
+    image: Array
     row: int
     width: int
     height: int
@@ -51,40 +51,38 @@ def surface(image: Array) -> Surface | None:
         pixel *= shape[2]
     if strides[1] != pixel or pixel > MOST:
         return None
-    return Surface(address(image), strides[0], shape[1], shape[0], pixel)
+    return Surface(image, strides[0], shape[1], shape[0], pixel)
 
 
 def stroke(to: Surface, colour: Ink, what: Stroke, kind: int, thickness: int, points: Sequence[int]) -> None:
     """Draws one shape of at most four points: x, y, x, y and so on."""
-    kernel, pack = _strokes(to.pixel)
+    kernel = _strokes(to.pixel)
     numbers = (*points, *_NOTHING[len(points) :])
-    kernel(pack(*to[:4], colour.place, what, kind, thickness, 1, 0, 0, len(points) // 2, *numbers), 0, 1, None)
+    kernel(*to[:4], colour.place, what, kind, thickness, 1, 0, 0, len(points) // 2, *numbers)
 
 
 def strokes(
     to: Surface, colour: Ink, what: Stroke, kind: int, thickness: int, counts: Sequence[int], points: Array
 ) -> None:
     """Draws shapes of so many points (i64: x, y), one after the other."""
-    kernel, pack = _strokes(to.pixel)
+    kernel = _strokes(to.pixel)
     points, numbers = np.ascontiguousarray(points, np.int64), np.array(counts, np.int64)
-    shapes = (len(numbers), address(numbers), address(points))
-    kernel(pack(*to[:4], colour.place, what, kind, thickness, *shapes, 0, *_NOTHING), 0, 1, None)
+    shapes = (len(numbers), numbers, points)
+    kernel(*to[:4], colour.place, what, kind, thickness, *shapes, 0, *_NOTHING)
 
 
 def polygons(to: Surface, colour: Ink, kind: int, counts: Sequence[int], points: Array) -> None:
     """Fills polygons of so many points (i64: x, y); what lies in an even number of them stays."""
-    kernel, pack = alone(PolygonSpec.of(to.pixel))
+    kernel = alone(PolygonSpec.of(to.pixel))
     points, numbers = np.ascontiguousarray(points, np.int64), np.array(counts, np.int64)
     total = len(points)
     memory = np.empty((EDGE + 2) * total + EDGE, np.int64)
-    edges = address(memory)
-    live = edges + 8 * EDGE * (total + 1)
-    places = (address(numbers), address(points), edges, live)
-    kernel(pack(*to[:4], colour.place, kind, len(numbers), *places), 0, 1, None)
+    places = (numbers, points, memory, memory[EDGE * (total + 1) :])
+    kernel(*to[:4], colour.place, kind, len(numbers), *places)
 
 
 @functools.cache
-def _strokes(pixel: int) -> Alone:
+def _strokes(pixel: int) -> Call:
     return alone(StrokeSpec.of(pixel))
 
 

@@ -12,7 +12,19 @@ from MNN.backends.cpu.image.filtering.filter import FilterSpec, Reduction
 from MNN.backends.cpu.image.filtering.spans import doublings
 from MNN.backends.cpu.image.numbers import RANGES
 from MNN.cv._border import inside
-from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, bits, getNumThreads, target, worthwhile
+from MNN.cv.kernels.run import (
+    KEPT,
+    TYPES,
+    Array,
+    Call,
+    address,
+    bands,
+    bits,
+    call_of,
+    getNumThreads,
+    target,
+    worthwhile,
+)
 from MNN.ir.dtype import DType
 
 _EXACT = 1 << 24
@@ -99,9 +111,9 @@ def between(image: Array, top: int, left: int, size: tuple[int, int], down: floa
     behind = _going_on(width if left + width < image.shape[1] else width - 1, 1, width + 1, image.shape[2])
     weights = np.array([(1 - down) * (1 - across), (1 - down) * across, down * (1 - across), down * across], np.float32)
     out = np.empty((height, width, image.shape[2]), image.dtype)
-    begin = ((top * image.shape[1] if within else 0) + left) * image.shape[2] * image.itemsize
+    begin = ((top * image.shape[1] if within else 0) + left) * image.shape[2]
     call = _between(image.shape, image.dtype, size, getNumThreads())
-    call(address(image) + begin, address(rows), address(behind), address(weights), address(out))
+    call(image.reshape(-1)[begin:], rows, behind, weights, out)
     return out
 
 
@@ -130,7 +142,7 @@ def _between(shape: tuple[int, int, int], dtype: np.dtype[Any], size: tuple[int,
         "delta": bits(0.0), **{name: address(table) for name, table in tables.items()},
         **spec.places(target(), elements, channels, 4, 2),
     }  # fmt: skip
-    return Call(spec, args, ("src", "rows", "edges", "weights", "out"), -(-height // band), tables)
+    return call_of(spec, args, ("src", "rows", "edges", "weights", "out"), -(-height // band), tables)
 
 
 def extreme(
@@ -257,11 +269,11 @@ def _call(
         **{name: address(table) for name, table in tables.items()},
         **spec.places(target(), elements, (left + right) * channels, len(taps), size[0]), **finish,
     }  # fmt: skip
-    return Call(spec, args, ("src", "out"), -(-height // band), tables)
+    return call_of(spec, args, ("src", "out"), -(-height // band), tables)
 
 
 def _run(image: Array, kind: np.dtype[Any], call: Call) -> Array:
     image = np.ascontiguousarray(image)
     out = np.empty(image.shape, kind)
-    call(address(image), address(out))
+    call(image, out)
     return out

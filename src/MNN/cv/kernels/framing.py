@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from MNN.backends.cpu.image.frame import FrameSpec
-from MNN.cv.kernels.run import KEPT, Array, Call, address, bands, getNumThreads, worthwhile
+from MNN.cv.kernels.run import KEPT, Array, Call, address, bands, call_of, getNumThreads, worthwhile
 
 _PIXEL = 32
 """Bytes of a pixel that kernels are made for."""
@@ -30,7 +30,7 @@ def framed(image: Array, edges: Edges, inside: Inside, blank: Array | None) -> A
     row = np.empty((width, *image.shape[2:]), image.dtype) if blank is not None else image
     if blank is not None:
         row[:] = blank
-    call(address(image), address(row), address(out))
+    call(image, row, out)
     return out
 
 
@@ -47,7 +47,7 @@ def _frame(height: int, width: int, pixel: int, edges: Edges, inside: Inside, fo
         "src_row": width * pixel, "foreign": int(foreign), "left": left, "right": right, "height": total, "band": band,
         "y_places": address(rows), "x_places": address(places),
     }  # fmt: skip
-    return Call(FrameSpec.of(pixel), args, ("src", "blank", "out"), -(-total // band), (rows, places))
+    return call_of(FrameSpec.of(pixel), args, ("src", "blank", "out"), -(-total // band), (rows, places))
 
 
 __all__ = ["framed"]

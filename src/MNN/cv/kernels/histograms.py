@@ -54,16 +54,15 @@ def counted(planes: Sequence[Array], sizes: Sequence[int], ends: Sequence[float]
     spread = bins + 1 if copies > 1 else 0
     if mask is not None:
         mask = np.ascontiguousarray(mask if mask.itemsize == 1 else mask != 0)
-    slots = [width, height, address(counts), bins, spread, 0 if mask is None else address(mask), width]
+    slots: list[int | Array] = [width, height, counts, bins, spread, 0 if mask is None else mask, width]
     stride = bins
     for plane, size, low, high in zip(planes, sizes, ends[::2], ends[1::2], strict=True):
         stride //= size
         numbers = axis(size, low, high, stride)
-        first = int(plane.__array_interface__["data"][0])
-        slots += [first, *plane.strides]
+        slots += [plane, *plane.strides]
         slots += [numbers.place] if kind == np.uint8 else numbers.numbers
-    kernel, pack = alone(HistogramSpec.of(len(planes), TYPES[kind], mask is not None))
-    kernel(pack(*slots), 0, 1, None)
+    kernel = alone(HistogramSpec.of(len(planes), TYPES[kind], mask is not None))
+    kernel(*slots)
     total: Array = counts[:, :-1].sum(0, dtype=np.int32)
     return total.reshape(tuple(sizes))
 
@@ -73,11 +72,10 @@ def levels(plane: Array, mask: Array | None) -> Array:
     counts = np.zeros((COPIES, 256), np.int32)
     if mask is not None:
         mask = np.ascontiguousarray(mask if mask.itemsize == 1 else mask != 0)
-    kernel, pack = alone(LevelSpec.of(mask is not None))
+    kernel = alone(LevelSpec.of(mask is not None))
     height, width = plane.shape
-    first = int(plane.__array_interface__["data"][0])
-    other = (0, 0) if mask is None else (address(mask), width)
-    kernel(pack(width, height, first, *plane.strides, *other, address(counts)), 0, 1, None)
+    other = (0, 0) if mask is None else (mask, width)
+    kernel(width, height, plane, *plane.strides, *other, counts)
     found: Array = counts.sum(0, dtype=np.int32)
     return found
 

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 
 from MNN.backends.cpu.image.points import NUMBERS, Measure, PointsSpec
-from MNN.cv.kernels.run import Alone, Array, address, alone
+from MNN.cv.kernels.run import Array, Call, address, alone
 
 _FEW = 256
 """Points for which there is memory at hand: making it takes as long as to measure them."""
@@ -35,7 +35,7 @@ _OWN = _Own()
 
 
 @functools.cache
-def _kernel() -> Alone:
+def _kernel() -> Call:
     return alone(PointsSpec.of())
 
 
@@ -53,12 +53,12 @@ def hull(points: Array, what: Measure, clockwise: bool) -> tuple[list[float], Ar
 
 
 def _run(points: Array, what: Measure, clockwise: bool) -> _Room:
-    kernel, pack = _kernel()
+    kernel = _kernel()
     count = len(points)
     room = _OWN.room if count <= _FEW else _Room(count)
     room.points[:count] = points
     place, result, *order = room.places
-    kernel(pack(place, count, what, clockwise, result, *order), 0, 1, None)
+    kernel(place, count, what, clockwise, result, *order)
     return room
 
 

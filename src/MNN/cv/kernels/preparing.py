@@ -9,7 +9,7 @@ import numpy as np
 
 from MNN.backends.cpu.image.preprocess import LUMINANCE, NOTHING, OPAQUE, Chroma, PreprocessSpec, Wrap
 from MNN.backends.cpu.image.sample import Interpolation
-from MNN.cv.kernels.run import KEPT, Array, Call, address, bands, getNumThreads, worthwhile
+from MNN.cv.kernels.run import KEPT, Array, Call, address, bands, call_of, getNumThreads, worthwhile
 from MNN.ir.dtype import DType
 
 _TYPES = {np.dtype(np.float32): DType.F32, np.dtype(np.uint8): DType.U8}
@@ -100,7 +100,7 @@ def _prepare(source: Source, way: Way, shape: tuple[int, int, int], kind: DType,
         "height": height, "band": band,
     }  # fmt: skip
     moving = ("src", "chroma", "chroma_v", "out", "number", "mean", "normal", *(f"m{i}" for i in range(6)))
-    return Call(spec, args, moving, -(-height // band), None)
+    return call_of(spec, args, moving, -(-height // band), None)
 
 
 def _place(channel: str, source: str, target: str) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 from MNN.backends.cpu.image.borders import BORDER, BorderSpec
 from MNN.backends.cpu.image.labels import SPARE, STATS, LabelSpec
 from MNN.backends.cpu.image.runs import BoundsSpec, MaskedSpec
-from MNN.cv.kernels.run import Array, address, alone, worthwhile
+from MNN.cv.kernels.run import Array, alone, worthwhile
 
 _MOST = 1 << 30
 """Pixels beyond which labels are not of 32 bits."""
@@ -30,10 +30,10 @@ def labelled(filled: Array, eight: bool) -> tuple[Array, Array, Array] | None:
     centres, count = np.empty((most + 1, 2)), np.empty(1, np.int64)
     changes, rows = np.empty(2 * most + 2, np.int32), np.empty(height + 1, np.int64)
     runs = np.empty((2, most + 1), np.int32)
-    kernel, pack = alone(LabelSpec.of())
-    results = (address(labels), address(stats), address(centres), address(count))
-    memory = (address(changes), address(rows), address(runs), address(runs[1]))
-    kernel(pack(address(filled), width, width, height, int(eight), *results, *memory), 0, 1, None)
+    kernel = alone(LabelSpec.of())
+    results = (labels, stats, centres, count)
+    memory = (changes, rows, runs, runs[1])
+    kernel(filled, width, width, height, eight, *results, *memory)
     found = int(count[0])
     return labels[: filled.size].reshape(height, width), stats[:found].copy(), centres[:found].copy()
 
@@ -48,13 +48,13 @@ def followed(filled: Array, corners: bool) -> tuple[Array, Array] | None:
     filled = _bytes(filled)
     marks, changes = np.empty((height + 2) * (width + 2), np.int32), np.empty(width + 2, np.int32)
     counts = np.array([filled.size // 8 + 8, filled.size // 2 + 8])
-    memory = address(marks), address(changes)
-    kernel, pack = alone(BorderSpec.of())
+    memory = marks, changes
+    kernel = alone(BorderSpec.of())
     while True:
         rooms = tuple(counts.tolist())
         borders, points = np.empty((rooms[0], BORDER), np.int32), np.empty((rooms[1], 2), np.int32)
-        places = (address(borders), rooms[0], address(points), rooms[1], address(counts))
-        kernel(pack(address(filled), width, width, height, int(corners), *places, *memory), 0, 1, None)
+        places = (borders, rooms[0], points, rooms[1], counts)
+        kernel(filled, width, width, height, corners, *places, *memory)
         if counts[0] <= rooms[0] and counts[1] <= rooms[1]:
             return borders[: counts[0]], points[: counts[1]].copy()  # else there was not room enough
 
@@ -64,8 +64,8 @@ def bounds(filled: Array) -> tuple[int, int, int, int]:
     nothing is."""
     filled = _bytes(filled)
     found = np.empty(4, np.int64)
-    kernel, pack = alone(BoundsSpec.of())
-    kernel(pack(address(filled), filled.shape[1], filled.shape[1], filled.shape[0], address(found)), 0, 1, None)
+    kernel = alone(BoundsSpec.of())
+    kernel(filled, filled.shape[1], filled.shape[1], filled.shape[0], found)
     left, right, top, bottom = found.tolist()
     return left, right, top, bottom
 
@@ -78,8 +78,8 @@ def masked(image: Array, mask: Array, out: Array) -> bool:
         return False
     mask = np.ascontiguousarray(mask if mask.itemsize == 1 else mask != 0)
     image, changes = np.ascontiguousarray(image), np.empty(width + 2, np.int32)
-    kernel, pack = alone(MaskedSpec.of(image.itemsize * (image.shape[2] if image.ndim == 3 else 1)))
-    kernel(pack(address(image), address(out), address(mask), width, height, address(changes)), 0, 1, None)
+    kernel = alone(MaskedSpec.of(image.itemsize * (image.shape[2] if image.ndim == 3 else 1)))
+    kernel(image, out, mask, width, height, changes)
     return True
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from MNN.backends.cpu.image.resize import HalveSpec, PickSpec, ResizeSpec
 from MNN.cv._constants import INTER_AREA, INTER_LINEAR, INTER_NEAREST, INTER_NEAREST_EXACT
-from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, getNumThreads, target, worthwhile
+from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, call_of, getNumThreads, target, worthwhile
 from MNN.cv.kernels.taps import Taps, taps
 from MNN.ir.dtype import DType
 
@@ -33,7 +33,7 @@ def resampled(call: Call, image: Array, size: tuple[int, int]) -> Array:
     """What ``call`` (of :func:`resampling`, say) makes of a picture (h, w, channels), at the size (width, height)."""
     image = np.ascontiguousarray(image)
     out = np.empty((size[1], size[0], image.shape[2]), image.dtype)
-    call(address(image), address(out))
+    call(image, out)
     return out
 
 
@@ -56,7 +56,7 @@ def _resize(
     band = bands(height, height * width * channels)
     args = {"width": width, "height": height, "band": band, "src_row": source_width * pixel, "out_row": width * pixel}
     args |= {name: address(table) for name, table in tables.items()}
-    return Call(PickSpec.of(pixel), args, ("src", "out"), -(-height // band), tables)
+    return call_of(PickSpec.of(pixel), args, ("src", "out"), -(-height // band), tables)
 
 
 def _halves(
@@ -77,7 +77,7 @@ def _halving(
     band = bands(height, height * width * channels)
     args = {"width": width, "height": height, "band": band, "src_row": source_width * channels,
             "out_row": width * channels}  # fmt: skip
-    return Call(HalveSpec.of(TYPES[dtype], channels, up), args, ("src", "out"), -(-height // band), None)
+    return call_of(HalveSpec.of(TYPES[dtype], channels, up), args, ("src", "out"), -(-height // band), None)
 
 
 def resampling(
@@ -105,7 +105,7 @@ def resampling(
         "behind": behind, **spec.places(target(), source_width, width, before + behind),
     }  # fmt: skip
     args |= {name: address(table) for name, table in tables.items()}
-    return Call(spec, args, ("src", "out"), -(-height // band), tables)
+    return call_of(spec, args, ("src", "out"), -(-height // band), tables)
 
 
 def _vectors(first: Array, lanes: int) -> int:

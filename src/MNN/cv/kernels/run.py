@@ -7,7 +7,7 @@ import functools
 import operator
 import struct
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +20,13 @@ from MNN.backends.cpu.codegen.library import Library, shared_library
 from MNN.backends.cpu.native_loop.native import Command, NativeProgram
 from MNN.backends.cpu.native_loop.pool import MAX_THREADS, available_threads
 from MNN.backends.cpu.targets.base import Target
+from MNN.cv.kernels.entry import Function, Given, maker
 from MNN.errors import MNNError
 from MNN.ir.dtype import DType
 
 Array = NDArray[Any]
+Call = Function
+"""A kernel to be called with what it moves."""
 
 TYPES = {t.numpy: t for t in (DType.U8, DType.U16, DType.I16, DType.F32)}
 """The types of pictures that kernels are for, by numpy's."""
@@ -84,10 +87,7 @@ class _Shared(NamedTuple):
     blocks: list[int]
 
 
-_CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-
-
-_ALONE = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+_CALL = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
 _OWN = _Own()
 
@@ -109,30 +109,60 @@ def bands(height: int, numbers: int) -> int:
     return height if wanted < 2 else max(-(-height // (2 * wanted)), min(height, 8))
 
 
-class Call:
-    """A kernel with all of its arguments but the addresses of pictures, to be run any number of times."""
+Moving = Sequence["str | Mapping[str, int]"]
+"""What a call is given, operand by operand: the slot for it, or slots that point some bytes behind where it begins."""
 
-    __slots__ = (
-        "_alone", "_blocks", "_kernel", "_label", "_order", "_pack", "_scratch", "_threads", "_values", "keep",
-    )  # fmt: skip
 
-    def __init__(self, spec: KernelSpec, args: Mapping[str, int], moving: Sequence[str], blocks: int, keep: object):
-        """``moving``: the slots that a run is given; ``keep``: whatever owns the memory that ``args`` point to."""
-        slots = spec.slots()
-        fixed = [name for name in slots if name not in moving]
+def call_of(spec: KernelSpec, args: Mapping[str, int], moving: Moving, blocks: int, keep: object = None) -> Call:
+    """A kernel with all of its arguments but ``moving``, to be called any number of times with these: arrays, or whole
+    numbers such as addresses. It runs over all its blocks; ``keep`` owns the memory that ``args`` point to."""
+    threads = min(getNumThreads(), blocks) if blocks > 1 else 1
+    made = maker(library()) if threads == 1 else None  # with nobody to share with, the kernel is all there is to call
+    if made is None:
+        return _Shares(spec, args, moving, blocks, threads, keep)
+    slots, scratch = spec.slots(), spec.scratch(target(), args)
+    given = [(slots.index(name), operand, behind) for name, operand, behind in _places(moving)]
+    values = [int(args.get(name, 0)) for name in slots]
+    call = made.function(library().load([spec])[0], values, given, blocks, scratch > 0, keep)
+    return _with_room(call, scratch) if scratch else call
+
+
+def _places(moving: Moving) -> list[Given]:
+    pairs = [(i, {m: 0} if isinstance(m, str) else m) for i, m in enumerate(moving)]
+    return [(name, operand, behind) for operand, names in pairs for name, behind in names.items()]
+
+
+def _with_room(call: Call, scratch: int) -> Call:
+    def run(*given: object) -> None:
+        call(*given, _OWN.room(scratch))
+
+    return run
+
+
+class _Shares:
+    """A call on several threads, or by ``ctypes``."""
+
+    def __init__(
+        self, spec: KernelSpec, args: Mapping[str, int], moving: Moving, blocks: int, threads: int, keep: object
+    ) -> None:
+        slots, places = spec.slots(), _places(moving)
+        names = [name for name, _, _ in places]
+        fixed = [name for name in slots if name not in names]
         self._values = tuple(args.get(name, 0) for name in fixed)
-        behind = [*fixed, *moving]
-        self._order = operator.itemgetter(*(behind.index(name) for name in slots))  # of those, the slots as they come
+        self._given = [(operand, behind) for _, operand, behind in places]
+        behind = [*fixed, *names]
+        self._order = [behind.index(name) for name in slots]  # of those, the slots as they come
         self._kernel = library().load([spec])[0]
         self._alone, self._pack = _CALL(self._kernel), struct.Struct(f"{len(slots)}q").pack
         self._scratch = spec.scratch(target(), args)
-        self._blocks, self._threads = blocks, min(getNumThreads(), blocks) if blocks > 1 else 1
+        self._blocks, self._threads = blocks, threads
         self._label, self.keep = type(spec).__name__, keep
 
-    def __call__(self, *addresses: int) -> None:
-        """Runs the kernel over all its blocks; what lies at the ``addresses`` must stay until this returns."""
-        values = self._order(self._values + addresses)
-        if self._threads == 1:  # nobody to share with: the kernel itself is all that there is to call
+    def __call__(self, *given: object) -> None:
+        begins = [address(x) if isinstance(x, np.ndarray) else operator.index(x) for x in given]  # type: ignore[arg-type]
+        numbers = (*self._values, *(begins[operand] + behind for operand, behind in self._given))
+        values = [numbers[i] for i in self._order]
+        if self._threads == 1:
             self._alone(self._pack(*values), 0, self._blocks, _OWN.room(self._scratch) if self._scratch else None)
             return
         found = _OWN.programs.get(self._kernel)
@@ -147,14 +177,10 @@ class Call:
         found.program.run(self._threads)
 
 
-Alone = tuple[Callable[[bytes, int, int, None], None], Callable[..., bytes]]
-
-
 @functools.cache
-def alone(spec: KernelSpec) -> Alone:
-    """A kernel of one block without scratch: ``kernel(pack(*slots), 0, 1, None)`` runs it, sooner than a :class:`Call`
-    does."""
-    return _ALONE(library().load([spec])[0]), struct.Struct(f"{len(spec.slots())}q").pack
+def alone(spec: KernelSpec) -> Call:
+    """A kernel of one block without scratch, called with all of its slots."""
+    return call_of(spec, {}, spec.slots(), 1)
 
 
 def address(array: Array) -> int:

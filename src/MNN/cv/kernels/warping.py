@@ -19,7 +19,7 @@ from MNN.cv._constants import (
     INTER_LINEAR,
     INTER_NEAREST,
 )
-from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, getNumThreads, target, worthwhile
+from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, bands, call_of, getNumThreads, target, worthwhile
 
 _BORDERS = {
     BORDER_CONSTANT: Border.CONSTANT,
@@ -56,7 +56,7 @@ def remapped(image: Array, x: Array, y: Array, interpolation: int, border: int, 
     if not _possible(image, size, interpolation, border):
         return None
     maps = [np.ascontiguousarray(m) for m in (x, y)]
-    return _run(image, size, (Places.MAPS, interpolation, border), fill, [address(m) for m in maps])
+    return _run(image, size, (Places.MAPS, interpolation, border), fill, maps)
 
 
 def _possible(image: Array, size: tuple[int, int], interpolation: int, border: int) -> bool:
@@ -65,12 +65,12 @@ def _possible(image: Array, size: tuple[int, int], interpolation: int, border: i
 
 
 def _run(
-    image: Array, size: tuple[int, int], way: tuple[Places, int, int], fill: Array, places: Sequence[int]
+    image: Array, size: tuple[int, int], way: tuple[Places, int, int], fill: Array, places: Sequence[int | Array]
 ) -> Array:
     call = _sample(image.shape, image.dtype, size, way, getNumThreads())
     image, fill = np.ascontiguousarray(image), fill if fill.size == image.shape[2] else np.repeat(fill, image.shape[2])
     out = np.empty((size[1], size[0], image.shape[2]), image.dtype)
-    call(address(image), address(fill), address(out), *places)
+    call(image, fill, out, *places)
     return out
 
 
@@ -89,4 +89,4 @@ def _sample(
         "out_row": width * channels, "width": width, "height": height, "band": band, **spec.places(target(), width),
     }  # fmt: skip
     moving = ("src", "fill", "out", *(name for name in spec.slots() if name[0] == "m"))
-    return Call(spec, args, moving, -(-height // band), None)
+    return call_of(spec, args, moving, -(-height // band), None)
