@@ -10,7 +10,8 @@ import numpy as np
 
 from MNN.backends.cpu.loops.lookup import ENTRIES, LookupSpec
 from MNN.backends.cpu.loops.map_nest import MapSpec
-from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, bands, call_of, getNumThreads, worthwhile
+from MNN.backends.cpu.targets.instructions import capability as can
+from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, bands, call_of, getNumThreads, target, worthwhile
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, BodyBuilder
 
@@ -19,8 +20,9 @@ _LARGE = 2.0**100
 
 
 def by_table(image: Array, function: Callable[[Array], Array]) -> Array | None:
-    """``function`` of every byte of a picture, where its results are bytes; None where numpy is to do it."""
-    if image.dtype != np.uint8 or not worthwhile(image.size):
+    """``function`` of every byte of a picture, where its results are bytes and registers look up several at once; None
+    where they do not, or numpy is to do it."""
+    if image.dtype != np.uint8 or not worthwhile(image.size) or not target().has_instruction(can.PICK_BYTES):
         return None
     return looked_up(image, function(np.arange(ENTRIES, dtype=np.uint8)))
 

@@ -16,10 +16,9 @@ from tests.backends.cpu.util import TARGETS, call
 def test_frame(size: int, target: Target, checked: bool) -> None:
     for number, width in enumerate((1, 21, 64, 131)):
         random = np.random.default_rng(number)
-        height, left, right = (int(n) for n in random.integers(0, 5, 3))
-        height += 1
+        height, left, right = int(random.integers(1, 6)), *(int(n) for n in random.integers(0, width + 5, 2))
         source = random.integers(0, 256, (height, width, size)).astype(np.uint8)
-        blank = random.integers(0, 256, (width, size)).astype(np.uint8)
+        blank = np.tile(random.integers(0, 256, size).astype(np.uint8), (width, 1))
         y = random.integers(-1, height, 7).astype(np.int32)
         x = random.integers(0, width, left + right + 1).astype(np.int32)
         foreign = int(random.integers(2))

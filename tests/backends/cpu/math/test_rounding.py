@@ -34,6 +34,26 @@ def test_ends_of_types(source: DType, to: DType, target: Target) -> None:
     np.testing.assert_array_equal(found, evaluate(body, [x])[0])
 
 
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
+@pytest.mark.parametrize("to", [DType.U8, DType.I8, DType.U16, DType.I16], ids=lambda d: d.value)
+def test_ends_of_types_to_the_nearest(to: DType, target: Target) -> None:
+    info = np.iinfo(to.numpy.name)
+    halves = np.array([info.min - 0.5, info.min + 0.5, 1.5, 2.5, info.max - 0.5, info.max + 0.5, 3e9, -3e9], np.float32)
+    x = np.concatenate([ends(DType.F32, to), np.tile(halves, 5)])
+    body = body_of([DType.F32], lambda b, v: b.cast(b("round", v), to))
+    found = np.zeros(x.shape, to.numpy)
+    run_map(body, [x], [found], target, x.size)
+    np.testing.assert_array_equal(found, evaluate(body, [x])[0])
+
+
+def test_bytes_are_packed_by_what_saturates() -> None:
+    body = body_of([DType.F32], lambda b, v: b.cast(b("round", v), DType.U8))
+    for target in TARGETS:
+        text = assembly(MapSpec(body, 1, ("1",), ("1",)).emit(target), target)
+        assert target.family != "x86" or ("packuswb" in text or "vpmovusdb" in text)
+        assert "vroundps" not in text
+
+
 def test_conversions_stay_in_vectors() -> None:
     for target in TARGETS:
         spec = MapSpec(body_of([DType.F32], lambda b, v: b.cast(v, DType.U8)), 1, ("1",), ("1",))

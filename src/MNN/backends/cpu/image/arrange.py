@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,6 +16,8 @@ from MNN.backends.cpu.targets.base import Target
 
 _LANES = 16
 """Pixels at a time."""
+_REGISTERS = 2
+"""Registers of small pixels that are mirrored at a time."""
 _ROWS = 64
 """Rows that are turned at a time, so that what their cache lines hold is taken before they leave the cache."""
 _TILE, _NARROW = 4, 6
@@ -48,20 +52,30 @@ class MirrorSpec(KernelSpec):
         b, slot = k.b, k.slot
         width, each = slot("width"), _element(self.size)
         parts = self.size // each
-        places = [pixel * parts + i for pixel in reversed(range(_LANES)) for i in range(parts)]
-        whole = b.and_(width, -_LANES)
+        lanes = max(_LANES, _REGISTERS * target.vector_bytes // self.size // _LANES * _LANES)
+        places = [pixel * parts + i for pixel in reversed(range(lanes)) for i in range(parts)]
+        whole = b.and_(width, -lanes)
         with b.loop(k.begin, k.end) as block:
             start = block.index * slot("band")
             with b.loop(start, minimum(k, slot("height"), start + slot("band"))) as row:
                 behind = b.gep(b.gep(k.pointer("src"), I8, row.index * slot("src_row")), I8, width * self.size)
                 out = b.gep(k.pointer("out"), I8, row.index * (width * self.size))
-                with b.loop(0, whole, _LANES) as many:
-                    at = b.gep(behind, I8, b.index_sub(0, many.index + _LANES) * self.size)
-                    x = b.load(int_type(8 * each, _LANES * parts), at, 1)
-                    b.store(b.shuffle(x, None, places), b.gep(out, I8, many.index * self.size), 1)
-                with b.loop(whole, width) as one:
-                    at = b.gep(behind, I8, b.index_sub(0, one.index + 1) * self.size)
-                    move(b, self.size, at, b.gep(out, I8, one.index * self.size))
+
+                def several(first: Value, behind: Value = behind, out: Value = out) -> None:
+                    at = b.gep(behind, I8, b.index_sub(0, first + lanes) * self.size)
+                    x = b.load(int_type(8 * each, lanes * parts), at, 1)
+                    b.store(b.shuffle(x, None, places), b.gep(out, I8, first * self.size), 1)
+
+                def one_by_one(behind: Value = behind, out: Value = out) -> None:
+                    with b.loop(whole, width) as one:
+                        at = b.gep(behind, I8, b.index_sub(0, one.index + 1) * self.size)
+                        move(b, self.size, at, b.gep(out, I8, one.index * self.size))
+
+                with b.loop(0, whole, lanes) as many:
+                    several(many.index)
+                # the last ones with some that are done
+                last: Callable[[], None] = functools.partial(several, width - lanes)
+                b.choose(b.icmp("slt", width, lanes), one_by_one, last)
         return k.finish()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from MNN.backends.cpu.lang.element import compute_type
 from MNN.backends.cpu.lang.module import F32, I32, Builder, Value
-from MNN.backends.cpu.math.rounding import to_nearest
+from MNN.backends.cpu.math.rounding import nearest, to_nearest
 from MNN.ir.dtype import DType
 
 RANGES = {DType.U8: (0, 255), DType.I8: (-128, 127), DType.U16: (0, 65535), DType.I16: (-32768, 32767),
@@ -27,6 +27,8 @@ def rounded(b: Builder, x: Value, to: DType) -> Value:
     """An f32 as a pixel of type ``to``: the nearest one, halves to the even one."""
     if to is DType.F32:
         return x
+    if to.size < 4:
+        return nearest(b, x, to)
     low, high = (float(n) for n in RANGES[to])
     x = b.select(b.fcmp("ogt", x, low), x, low)  # NaN too becomes the lowest
     x = b.select(b.fcmp("olt", x, high), x, high)

@@ -47,4 +47,18 @@ def to_nearest(b: Builder, x: Value) -> Value:
     return b.call(t, f"llvm.lrint.{t.suffix}.{x.type.suffix}", x)
 
 
-__all__ = ["saturating", "to_nearest"]
+def nearest(b: Builder, x: Value, to: DType) -> Value:
+    """An f32 as the nearest integer of ``to``, of at most 16 bits: halves to the even one, saturated; NaN gives 0.
+
+    What is too large is bounded before, what is too small is the least i32 or what that becomes: bounds of whole
+    numbers are what processors that pack them have anyway."""
+    info = np.iinfo(to.numpy.name)
+    low, high = int(info.min), int(info.max)
+    if low:
+        x = b.select(b.fcmp("ord", x, x), x, 0.0)
+    whole = to_nearest(b, b.select(b.fcmp("ogt", x, float(high)), float(high), x))
+    whole = b.intrinsic("smax", b.intrinsic("smin", whole, b.const(whole.type, high)), b.const(whole.type, low))
+    return b.convert("trunc", whole, compute_type(to, x.type.lanes))
+
+
+__all__ = ["nearest", "saturating", "to_nearest"]

@@ -309,6 +309,8 @@ class BodyCode:
                     elif self._rounds_to_int(instr):
                         whole = rounding.to_nearest(b, value(self.body.code[instr.args[0]].args[0]))
                         found = cast(b, whole, DType.I32, instr.dtype)
+                    elif self._rounds(instr) and instr.dtype.size < 4:
+                        found = rounding.nearest(b, value(self.body.code[instr.args[0]].args[0]), instr.dtype)
                     elif instr.op == "div" and self.scale_rows and not self.varies[instr.args[1]]:
                         found = b.mul(value(instr.args[0]), self._reciprocal(b, instr.args[1], lanes))
                     else:
@@ -320,12 +322,16 @@ class BodyCode:
             value(i)
         return [value(i) for i in roots]
 
-    def _rounds_to_int(self, instr: Instr) -> bool:
-        """Whether it makes an i32 (or less) of a rounded f32 that is known to be in range: one instruction does it."""
+    def _rounds(self, instr: Instr) -> bool:
+        """Whether it makes an i32 (or less) of a rounded f32."""
         if instr.op != "cast" or not instr.dtype.is_int or instr.dtype.size > 4:
             return False
         rounded = self.body.code[instr.args[0]]
-        if rounded.op != "round" or rounded.dtype is not DType.F32:
+        return rounded.op == "round" and rounded.dtype is DType.F32
+
+    def _rounds_to_int(self, instr: Instr) -> bool:
+        """Whether it makes an i32 (or less) of a rounded f32 that is known to be in range: one instruction does it."""
+        if not self._rounds(instr):
             return False
         if self._intervals is None:
             self._intervals = intervals(self.body.code)
