@@ -69,9 +69,13 @@ class Declarations:
         if found.plain is None:
             raise ValueError(f"{found.text} has no plain code")
         if found.plain_name not in self._defined:
-            self._raw.append(found.plain(found.plain_name, bits))
-            self._defined.add(found.plain_name)
+            self.define(found.plain_name, found.plain(found.plain_name, bits))
         return found
+
+    def emulates(self, does: Capability) -> bool:
+        """Whether the processor that the code is made for does this with its vectors, and the one that runs it not."""
+        bits = self.vector_bits
+        return find(self.features, does, bits) is None and find(self._known, does, bits) is not None
 
     def callee(self, found: Instruction) -> str:
         """The name of an instruction's function: LLVM's intrinsic, or the plain code."""
@@ -80,6 +84,11 @@ class Declarations:
     def defines(self, name: str) -> bool:
         """Whether a function of this name has been added."""
         return name in self._defined
+
+    def define(self, name: str, text: str) -> None:
+        """Appends a function of this name as text."""
+        self._raw.append(text)
+        self._defined.add(name)
 
     def add(self, text: str) -> None:
         """Appends raw top-level text, such as a constant table."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from MNN.backends.cpu.lang.arithmetic import OpsMixin
 from MNN.backends.cpu.lang.types import I1, I8, I32, I64, PTR, VOID, Type, Value, int_type
+from MNN.backends.cpu.targets import emulation
+from MNN.backends.cpu.targets.instructions import capability as can
 
 CHECK_FUNCTION = """\
 @mnn.table = internal global ptr null
@@ -119,16 +121,26 @@ class MemoryMixin(OpsMixin):
         """Loads the lanes whose mask bit is set; the rest take ``other`` (default zero) and are not touched."""
         if self.module.checked:
             self._check(pointer, self._mask_bytes(mask, type_.element.size))
-        other = other or self.const(type_, 0)
-        align = self.const(int_type(32), type_.element.size)
-        return self.call(type_, f"llvm.masked.load.{type_.suffix}.p0", pointer, align, mask, other)
+        return self._masked("load", type_, type_, [pointer], [mask, other or self.const(type_, 0)])
 
     def store_masked(self, value: Value, pointer: Value, mask: Value) -> None:
         """Stores the lanes whose mask bit is set."""
         if self.module.checked:
             self._check(pointer, self._mask_bytes(mask, value.type.element.size))
-        align = self.const(int_type(32), value.type.element.size)
-        self.call(VOID, f"llvm.masked.store.{value.type.suffix}.p0", value, pointer, align, mask)
+        self._masked("store", value.type, VOID, [value, pointer], [mask])
+
+    def _masked(self, what: str, type_: Type, ret: Type, first: list[Value], last: list[Value]) -> Value:
+        """LLVM's intrinsic. Where its instruction is only emulated LLVM makes it a branch for every lane: a module then
+        holds it once, in a function, or kernels with many tails would take most of the time of those that try them."""
+        name, align = f"llvm.masked.{what}.{type_.suffix}.p0", self.const(int_type(32), type_.element.size)
+        if type_.element.size >= 4 or not self.module.emulates(can.MASKED_BYTES):
+            return self.call(ret, name, *first, align, *last)
+        apart = f"plain.{name}"
+        if not self.module.defines(apart):
+            self.module.declare(ret, name, [a.type for a in (*first, align, *last)])
+            before, behind = ([a.type.text for a in some] for some in (first, last))
+            self.module.define(apart, emulation.apart(apart, name, ret.text, before, align.text, behind))
+        return self.call(ret, apart, *first, *last)
 
     def _check_lanes(self, pointers: Value, mask: Value | None, size: int) -> None:
         for lane in range(pointers.type.lanes):

@@ -10,6 +10,8 @@ their values here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 FEATURES = frozenset(
     "amx-bf16 amx-fp16 amx-int8 amx-tile avx512bf16 avx512bitalg avx512bw avx512cd avx512dq avx512f avx512fp16 "
     "avx512ifma avx512vbmi avx512vbmi2 avx512vl avx512vnni avx512vpopcntdq avxifma avxvnni avxvnniint8".split()
@@ -132,4 +134,14 @@ def dot2(name: str, bits: int) -> str:
     return _sums(name, bits, 2, ("sext", "sext"))
 
 
-__all__ = ["FEATURES", "dot2", "dot4_signed", "dot4_unsigned", "dot_bf16", "packed_int16", "pairs", "table"]
+def apart(name: str, callee: str, ret: str, first: Sequence[str], constant: str, last: Sequence[str]) -> str:
+    """A function that does nothing but call ``callee``, with an i32 ``constant`` between its own parameters, whose
+    types are ``first`` and ``last``."""
+    own = [f"{kind} %a{i}" for i, kind in enumerate((*first, *last))]
+    given = [*own[: len(first)], f"i32 {constant}", *own[len(first) :]]
+    call = f"call {ret} @{callee}({', '.join(given)})"
+    body = [call, "ret void"] if ret == "void" else [f"%r = {call}", f"ret {ret} %r"]
+    return "\n".join([f"define internal {ret} @{name}({', '.join(own)}) {{", *body, "}"])
+
+
+__all__ = ["FEATURES", "apart", "dot2", "dot4_signed", "dot4_unsigned", "dot_bf16", "packed_int16", "pairs", "table"]
