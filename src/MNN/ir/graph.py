@@ -57,11 +57,9 @@ class Node:
     outputs: list[Value]
     attrs: dict[str, object] = field(default_factory=dict)
 
-    def subgraphs(self) -> Iterator[tuple[str, Graph]]:
+    def subgraphs(self) -> list[tuple[str, Graph]]:
         """Attribute name and graph of every subgraph."""
-        for key, value in self.attrs.items():
-            if isinstance(value, Graph):
-                yield key, value
+        return [(key, value) for key, value in self.attrs.items() if isinstance(value, Graph)]
 
     def __repr__(self) -> str:
         ins = ", ".join(v.name if v else "-" for v in self.inputs)
@@ -85,9 +83,11 @@ class Graph:
         """Nodes that use each value, subgraph captures included (under the node that owns the subgraph)."""
         uses: dict[Value, list[Node]] = {}
         for node in self.nodes:
-            for value in (*node.inputs, *captured(node)):
+            for value in node.inputs:
                 if value is not None:
                     uses.setdefault(value, []).append(node)
+            for value in captured(node):
+                uses.setdefault(value, []).append(node)
         return uses
 
     def producers(self) -> dict[Value, Node]:
@@ -113,8 +113,11 @@ class Graph:
 
 def captured(node: Node) -> list[Value]:
     """Values from outside that the node's subgraphs use."""
+    inner = node.subgraphs()
+    if not inner:
+        return []
     found: list[Value] = []
-    for _, sub in node.subgraphs():
+    for _, sub in inner:
         own = {id(v) for v in sub.inputs} | {id(v) for n in sub.nodes for v in n.outputs}
         used = [v for n in sub.nodes for v in (*n.inputs, *captured(n)) if v is not None] + sub.outputs
         found += [v for v in used if id(v) not in own and not v.is_const]

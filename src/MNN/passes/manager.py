@@ -53,27 +53,36 @@ def optimize(
         raise MNNError(f"no pass is called {', '.join(unknown)}; the passes are: {', '.join(known)}")
     chosen = [p for p in known.values() if p.level <= level and p.name not in set(disabled)]
     totals = {p.name: 0 for p in chosen}
+    held: dict[Graph, list[Graph]] = {}
+    made, clean = 0, dict.fromkeys(totals, -1)  # changes in all, and how many there were when a pass had none to make
     for _ in range(MAX_ROUNDS):
-        before = sum(totals.values())
+        before = made
         for p in chosen:
-            changes = _run_everywhere(p, graph)
-            totals[p.name] += changes
+            changes = 0 if clean[p.name] == made else _run_everywhere(p, graph, held)
             if changes:
+                totals[p.name] += changes
+                made += changes
                 verify(graph, f"after pass {p.name}")
+            else:
+                clean[p.name] = made
             if progress is not None:
                 progress(p.name, changes)
-        if sum(totals.values()) == before:
+        if made == before:
             break
     return totals
 
 
-def _run_everywhere(p: Pass, graph: Graph) -> int:
+def _run_everywhere(p: Pass, graph: Graph, held: dict[Graph, list[Graph]]) -> int:
+    """``held``: the subgraphs that a graph's nodes hold, while no pass changes any."""
     try:
         changes = p.run(graph)
     except MISFITS as error:
         what = f"{type(error).__name__}: {error}"
         raise MNNError(f"pass {p.name} failed ({what}); is the model damaged? The pass can be disabled") from error
-    for node in graph.nodes:
-        for _, sub in node.subgraphs():
-            changes += _run_everywhere(p, sub)
+    if changes:
+        held.clear()
+    if graph not in held:
+        held[graph] = [sub for node in graph.nodes for _, sub in node.subgraphs()]
+    for sub in held[graph]:
+        changes += _run_everywhere(p, sub, held)
     return changes

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 import numpy as np
 
@@ -20,17 +22,34 @@ class Rewriter:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.changes = 0
-        self._maker = graph.producers()
-        self._users = graph.consumers()
         self._outputs = set(graph.outputs)
-        self._position: dict[Node, float] = {node: float(i) for i, node in enumerate(graph.nodes)}
         self._names: set[str] | None = None
+
+    # Most passes find nothing to do in most graphs, and then ask for none of these. They are worked out before the
+    # first change (see :meth:`_change`), and kept up by all.
+
+    @cached_property
+    def _maker(self) -> dict[Value, Node]:
+        return self.graph.producers()
+
+    @cached_property
+    def _users(self) -> dict[Value, list[Node]]:
+        return self.graph.consumers()
+
+    @cached_property
+    def _position(self) -> dict[Node, float]:
+        return {node: float(i) for i, node in enumerate(self.graph.nodes)}
+
+    @cached_property
+    def _positions(self) -> list[float]:
+        """All positions in order; from the first insertion on."""
+        return sorted(self._position.values())
 
     # -- knowing ----------------------------------------------------------------------------------------------------
 
     def nodes(self) -> Iterator[Node]:
         """The nodes that the graph had at the start and that are still there."""
-        return (n for n in self.graph.nodes if n in self._position)
+        return (n for n in self.graph.nodes if not self.changes or n in self._position)
 
     def maker(self, value: Value | None) -> Node | None:
         """The node of this graph that makes a value."""
@@ -83,10 +102,17 @@ class Rewriter:
         self._names.add(name)
         return name
 
+    def _change(self) -> None:
+        if not self.changes:
+            _ = self._maker, self._users, self._position
+        self.changes += 1
+
     def remove(self, node: Node) -> None:
         """Takes a node out. Its outputs must be given another maker or lose their users."""
-        self.changes += 1
-        del self._position[node]
+        self._change()
+        gone = self._position.pop(node)
+        if "_positions" in self.__dict__:
+            del self._positions[bisect_left(self._positions, gone)]
         for value in {v for v in node.inputs if v is not None}:
             self._users[value] = [u for u in self._users[value] if u is not node]
         for value in node.outputs:
@@ -95,9 +121,11 @@ class Rewriter:
 
     def insert(self, node: Node, before: Node) -> None:
         """Puts a new node in front of one that is there."""
-        self.changes += 1
-        below = [p for p in self._position.values() if p < self._position[before]]
-        self._position[node] = (max(below, default=-1.0) + self._position[before]) / 2
+        self._change()
+        end = self._position[before]
+        place = bisect_left(self._positions, end)
+        self._position[node] = ((self._positions[place - 1] if place else -1.0) + end) / 2
+        insort(self._positions, self._position[node])
         for value in node.inputs:
             if value is not None:
                 self._users.setdefault(value, []).append(node)
@@ -113,7 +141,7 @@ class Rewriter:
 
     def set_input(self, node: Node, index: int, value: Value | None) -> None:
         """Changes one operand; absent ones in front of it are filled with None."""
-        self.changes += 1
+        self._change()
         node.inputs += [None] * (index + 1 - len(node.inputs))
         old = node.inputs[index]
         if old is not None:
@@ -124,7 +152,7 @@ class Rewriter:
 
     def set_output(self, node: Node, value: Value) -> None:
         """Makes ``node`` (with one output) make ``value`` in place of what it made."""
-        self.changes += 1
+        self._change()
         if self._maker.get(node.outputs[0]) is node:
             del self._maker[node.outputs[0]]
         node.outputs = [value]
@@ -140,14 +168,15 @@ class Rewriter:
             maker = self._maker.get(new)
             if maker is None or new in self._outputs:
                 return False
+            self._change()
             self._replace(new, old)
             maker.outputs = [old if v is new else v for v in maker.outputs]
             self._maker.pop(new)
             self._maker[old] = maker
             old.dtype, old.shape = old.dtype or new.dtype, old.shape if old.shape is not None else new.shape
         else:
+            self._change()
             self._replace(old, new)
-        self.changes += 1
         return True
 
     def bypass(self, node: Node, new: Value) -> bool:

@@ -24,16 +24,18 @@ def run(graph: Graph) -> int:
     """``x[..., K] @ w[K, N] + b`` for float32 of which at most one leading size is unknown."""
     rw = Rewriter(graph)
     for node in [n for n in rw.nodes() if n.op == "MatMul" and not attribute(n, "transposeA")]:
-        x, weight = node.inputs[0], _rows(node)
+        x = node.inputs[0]
         sizes = dims_of(x)
-        if x is None or x.is_const or sizes is None or len(sizes) < 2 or weight is None:
+        if x is None or x.is_const or sizes is None or len(sizes) < 2:
             continue
         target = affine.linear(rw, node.outputs[0])
         bias = affine.bias_of(target) if target is not None else None
         lead = [d if isinstance(d, int) else -1 for d in sizes[:-1]]
         if target is None or bias is None or x.dtype is not DType.F32 or lead.count(-1) > 1 or 0 in lead:
             continue
-        _replace(rw, node, x, lead, weight, bias)
+        weight = _rows(node)
+        if weight is not None:
+            _replace(rw, node, x, lead, weight, bias)
     return rw.finish()
 
 

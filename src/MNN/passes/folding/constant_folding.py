@@ -38,7 +38,7 @@ def run(graph: Graph) -> int:
     """Puts the numbers into the nodes' outputs, which keep their names, and takes the nodes out."""
     folded: set[Node] = set()
     for node in graph.nodes:
-        if any(v is not None and plain(v) is None for v in node.inputs) or any(True for _ in node.subgraphs()):
+        if any(v is not None and plain(v) is None for v in node.inputs) or node.subgraphs():
             continue
         arrays = results_of_constants(node)
         if arrays is None or not _worth(node, arrays):

@@ -47,7 +47,7 @@ def _in_bytes(rw: Rewriter, node: Node) -> None:
         data = plain(value)
         wide = None if data is None else _WIDER.get(DType.of(data))
         if value is not None and data is not None and wide is not None and not node.attrs.get("block_size"):
-            node.inputs[i] = rw.constant(f"{value.name}/bytes", data.astype(wide.numpy))
+            rw.set_input(node, i, rw.constant(f"{value.name}/bytes", data.astype(wide.numpy)))
 
 
 def _to_product(rw: Rewriter, node: Node) -> bool:

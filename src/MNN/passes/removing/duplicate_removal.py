@@ -37,7 +37,7 @@ def run(graph: Graph) -> int:
 def _key(node: Node) -> Hashable | None:
     """What two nodes have in common when one of them is enough; None for those that must stay."""
     op = operators().get(node.op)
-    if op is None or op.draws or not of_this_package(op) or any(True for _ in node.subgraphs()):
+    if op is None or op.draws or not of_this_package(op) or node.subgraphs():
         return None
     attrs = tuple(sorted((k, _frozen(v)) for k, v in node.attrs.items() if v is not None))
     return (node.op, tuple(id(v) for v in node.inputs), attrs, len(node.outputs))
@@ -45,7 +45,7 @@ def _key(node: Node) -> Hashable | None:
 
 def _frozen(value: object) -> Hashable:
     if isinstance(value, np.ndarray):
-        return ("array", str(value.dtype), value.shape, value.tobytes())
+        return ("array", value.dtype, value.shape, value.tobytes())
     if isinstance(value, list | tuple):
         return tuple(_frozen(v) for v in value)
     return (type(value).__name__, repr(value))
@@ -70,7 +70,7 @@ def _merge_constants(rw: Rewriter) -> None:
 def _sample(data: np.ndarray) -> Hashable:
     flat = data.reshape(-1)
     step = max(1, flat.size // PROBES)
-    return (str(data.dtype), data.shape, flat[::step][:PROBES].tobytes())
+    return (data.dtype, data.shape, flat[::step][:PROBES].tobytes())
 
 
 def _equal(value: Value, data: np.ndarray) -> bool:
