@@ -32,10 +32,13 @@ def verify_primitives(
     made = set(inputs)
     for prim in prims:
         for tensor in prim.inputs:
-            _require(tensor in made or tensor.const is not None, stage, prim, f"{tensor} is used before it is made")
+            if tensor not in made and tensor.const is None:
+                raise _wrong(stage, prim, f"{tensor} is used before it is made")
         for tensor in prim.outputs:
-            _require(tensor not in made and tensor.const is None, stage, prim, f"{tensor} is made twice")
-            _require(all(n >= 0 for n in tensor.shape), stage, prim, f"{tensor} has a negative size")
+            if tensor in made or tensor.const is not None:
+                raise _wrong(stage, prim, f"{tensor} is made twice")
+            if any(n < 0 for n in tensor.shape):
+                raise _wrong(stage, prim, f"{tensor} has a negative size")
             made.add(tensor)
         try:
             wrong = _RULES[type(prim)](prim)
@@ -43,16 +46,16 @@ def verify_primitives(
                 wrong = _types(prim)
         except (IndexError, ValueError) as error:  # ranks that do not match
             wrong = str(error)
-        _require(not wrong, stage, prim, wrong)
+        if wrong:
+            raise _wrong(stage, prim, wrong)
     for tensor in outputs:
         if tensor not in made and tensor.const is None:
             raise ProgramError(f"{stage}: the output {tensor} is never made")
 
 
-def _require(true: bool, stage: str, prim: Prim, wrong: str) -> None:
-    if not true:
-        what = f"{type(prim).__name__} of {prim.inputs} to {prim.outputs}"
-        raise ProgramError(f"{stage}: {what} ({prim.origin}): {wrong}")
+def _wrong(stage: str, prim: Prim, wrong: str) -> ProgramError:
+    what = f"{type(prim).__name__} of {prim.inputs} to {prim.outputs}"
+    return ProgramError(f"{stage}: {what} ({prim.origin}): {wrong}")
 
 
 def _unlike(prim: Prim, *shapes: Sequence[int]) -> str:
