@@ -12,6 +12,7 @@ from MNN.backends.cpu.products.dot8 import can_lend_signs, has_dot4
 from MNN.backends.cpu.recurrence.emit_quantized import pack_recurrent
 from MNN.backends.cpu.recurrence.phases import words
 from MNN.backends.cpu.recurrence.spec import RecurrenceSpec
+from MNN.backends.cpu.recurrence.stages import handed_on
 from MNN.backends.cpu.targets import Target, named_target
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Recurrence, Tensor
@@ -166,3 +167,20 @@ def test_workers_that_meet_after_every_step() -> None:
     for _ in range(20):
         for kind, after, parameters in WAYS:
             run(kind, after, parameters, weak, 3, threads)
+
+
+@pytest.mark.parametrize(
+    ("kind", "after", "parameters", "room", "handed"),
+    [
+        ("LSTM", False, 0, 4, 2), ("LSTM", False, 3, 4, 2), ("GRU", True, 1, 3, 3), ("GRU", False, 0, 1, 0),
+        ("RNN", False, 0, 1, 0),
+    ],
+)  # fmt: skip
+def test_what_a_stage_hands_on(kind: str, after: bool, parameters: int, room: int, handed: int) -> None:
+    """An LSTM's new cell and output gate, a GRU's gate, its share of the old state and what its tangent is of."""
+    f, g = activation("sigmoid", None, None, 0), activation("tanh", None, None, 0)
+    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind]
+    body = Cell(kind, f, g, g, parameters, False, after).step(DType.F32).body
+    states = range(2 * gates, 2 * gates + len(body.outputs))
+    assert len(handed_on(body, states, room)) == handed
+    assert handed_on(body, states, 1) == ()

@@ -161,15 +161,9 @@ def dot(b: Builder, target: Target, a: DType, total: Value, left: list[Value], r
     return b.perform(can.DOT4_SIGNED if signed else can.DOT4_UNSIGNED, total.type, total, x, y)
 
 
-def signs_of(b: Builder, dot4: Value) -> list[Value]:
-    """Groups of bytes of A that were moved by -128, as :func:`dot_by_signs` takes them: also how large they are."""
-    x = b.bitcast(dot4, I8.vec(DOT4 * dot4.type.lanes))
-    return [x, b.perform(can.SIGN_BYTES, x.type, x, x)]
-
-
 def dot_by_signs(b: Builder, total: Value, left: list[Value], right: Value) -> Value:
-    """``total`` and the products of the groups of four bytes, those of ``left`` being moved by -128; none on the right
-    is -128."""
+    """``total`` and the products of the groups of four bytes, those of ``left``, and how large they are, being moved by
+    -128; none on the right is -128."""
     x, size = left
     weights = b.perform(can.SIGN_BYTES, x.type, b.bitcast(right, x.type), x)
     pairs = b.perform(can.PAIRS_BYTES, I16.vec(2 * total.type.lanes), size, weights)

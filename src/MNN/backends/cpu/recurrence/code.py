@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from MNN.backends.cpu.codegen.generators import generates
-from MNN.backends.cpu.lang.element import Tail, compute_type, load, make_tail, narrow, storage_type, store
-from MNN.backends.cpu.lang.module import I8, I32, I64, Kernel, Loop, Value
-from MNN.backends.cpu.math.scalar_code import emit_body
+from MNN.backends.cpu.lang.element import narrow
+from MNN.backends.cpu.lang.module import I8, I32, I64, Loop, Value
 from MNN.backends.cpu.products import register_steps
 from MNN.backends.cpu.products.dot import dot, load_group
 from MNN.backends.cpu.products.register_steps import fills_registers
 from MNN.backends.cpu.recurrence.phases import in_phases, words
 from MNN.backends.cpu.recurrence.spec import RecurrenceSpec, group_size, parts_of
+from MNN.backends.cpu.recurrence.updates import Updates
 from MNN.backends.cpu.targets.base import Target
-from MNN.ir.dtype import DType
-from MNN.ir.scalar import Body
 
 _LINE = 64
 _SMALL = 16
@@ -28,27 +26,8 @@ def emit_recurrence(spec: RecurrenceSpec, target: Target) -> str:
     return Recurrent(spec, target).emit()
 
 
-class Recurrent:
-    """The state of one emission: the kernel, and the values that hold for the current block and step."""
-
-    def __init__(self, spec: RecurrenceSpec, target: Target) -> None:
-        self.spec, self.target = spec, target
-        self.k = Kernel.of(spec.slots(), target)
-        self.b = self.k.b
-        self.lanes, self.width = spec.lanes(target), spec.width(target)
-        self.one = compute_type(spec.dtype, 1)
-        self.vector = self.total = self.one.vec(self.lanes)
-        self.pairs = spec.weights is DType.BF16
-        self.source, self.held = storage_type(spec.weights), storage_type(spec.held)
-        self.plane: Value
-        self.work: Value
-        self.d: Value
-        self.row0: Value
-        self.row1: Value
-        self.at: Value
-        """The time that the current step reads and writes."""
-        self.now: Value
-        """The number of the current step."""
+class Recurrent(Updates):
+    """The products of the steps, and the order of all work."""
 
     def emit(self) -> str:
         k, b, spec = self.k, self.b, self.spec
@@ -114,18 +93,6 @@ class Recurrent:
         back = b.and_(b.lshr(k.slot("backward"), self.d), 1)
         self.at = b.select(b.icmp("ne", back, 0), k.slot("steps") - 1 - step, step)
 
-    # -- memory -----------------------------------------------------------------------------------------------------
-
-    def _plane(self, number: Value | int, row: Value) -> Value:
-        """Where a row of a plane of numbers begins."""
-        b = self.b
-        start = self.plane * number if isinstance(number, int) else number * self.plane
-        return b.gep(self.work, self.one, start + row * self.k.slot("pitch"))
-
-    def factor(self, step: Value, row: Value) -> Value:
-        """What is multiplied in a step: in the weights' type."""
-        return self._plane(self.b.and_(step, 1) + self.spec.states, row)
-
     def _begin(self, first: Value, past: Value) -> None:
         """The first states of tiles ``first`` up to ``past``, zeros past the last unit."""
         k, b, spec = self.k, self.b, self.spec
@@ -172,13 +139,26 @@ class Recurrent:
                 end = b.intrinsic("smin", some.index + spec.most_rows, self.row1)
                 self._ask(phase, some.index, end, column, gates)
                 self._multiply(phase, b.gep(weights, self.source, self.head()), some.index, end, gates, depth)
-                with b.loop(some.index, end) as row, b.loop(0, vectors) as v:
-                    place = ((row.index - some.index) * spec.vectors + v.index) * gates
-                    found = []
-                    for g in range(gates):
-                        total = b.load(self.total, b.gep(k.scratch, self.total, place + g))
-                        found.append(self.meant(row.index, weights, v.index * gates + g, gates, total))
-                    self._finish(phase, row.index, column + v.index * self.lanes, found)
+                self._conclude(phase, some.index, end, column, vectors, weights, gates)
+
+    def _conclude(
+        self, phase: int, row0: Value, row1: Value, column: Value, vectors: Value, weights: Value, gates: int
+    ) -> None:
+        """What follows from a tile's products: stage by stage, each for all of them."""
+        k, b, spec = self.k, self.b, self.spec
+        for stage in range(self.stages(phase)):
+            with b.loop(row0, row1) as row, b.loop(0, vectors) as v:
+                first = ((row.index - row0) * spec.vectors + v.index) * gates
+                places = [b.gep(k.scratch, self.total, first + g) for g in range(gates)]
+                at = column + v.index * self.lanes
+                if stage:
+                    self.second(row.index, at, places)
+                    continue
+                totals = [b.load(self.total, place) for place in places]
+                found = [
+                    self.meant(row.index, weights, v.index * gates + g, gates, total) for g, total in enumerate(totals)
+                ]
+                self.first(phase, row.index, at, found, places)
 
     def _ask(self, phase: int, row0: Value, row1: Value, column: Value, gates: int) -> None:
         """Asks for what is added to a tile's products: it comes from far away, in pieces no processor foresees."""
@@ -188,11 +168,6 @@ class Recurrent:
             place = b.gep(k.pointer("given"), self.one, self._given(row.index) + k.slot("hidden") * gate.index + column)
             for at in [*range(0, width - 1, _LINE), width - 1]:
                 b.prefetch(b.gep(place, I8, at))
-
-    def _given(self, row: Value) -> Value:
-        """Where the given numbers of a sequence in the current step begin."""
-        k = self.k
-        return self.at * k.slot("given_t") + row * k.slot("given_b") + self.d * k.slot("given_d")
 
     def head(self) -> int:
         """Elements of the weights' type in front of a tile's numbers."""
@@ -291,74 +266,3 @@ class Recurrent:
                     i = (u % parts * len(rows) + r) * columns + j
                     sums[i] = dot(b, sums[i], left, right[j]) if self.pairs else b.fma(left, right[j], sums[i])
         loop.next(*sums, b.gep(panel, right_type, count * columns))
-
-    def _finish(self, phase: int, row: Value, column: Value, sums: list[Value]) -> None:
-        """What follows from the products of one vector of units of one sequence."""
-        k, b, spec = self.k, self.b, self.spec
-        left = k.slot("hidden") - column
-        whole = b.icmp("sge", left, self.lanes)
-        given = self._given(row) + column
-        places = [
-            b.gep(k.pointer("given"), self.one, given + k.slot("hidden") * g) for g in range(spec.gates)
-        ] + [
-            b.gep(k.pointer(f"param{i}"), self.one, self.d * k.slot(f"param{i}_d") + column)
-            for i in range(spec.parameters)
-        ]  # fmt: skip
-
-        def cut() -> Tail:
-            return make_tail(b, left, self.lanes)
-
-        outside = b.if_else(
-            whole,
-            lambda: [load(b, spec.dtype, p, self.lanes) for p in places],
-            lambda: [load(b, spec.dtype, p, self.lanes, None, cut()) for p in places],
-            likely=True,
-        )
-        x, parameters = outside[: spec.gates], outside[spec.gates :]
-        states = [b.gep(self._plane(i, row), self.one, column) for i in range(spec.states)]
-        old = [b.load(self.vector, p) for p in states]
-        held = [b.gep(self._plane(spec.states + 3 + g, row), self.one, column) for g in range(spec.direct)]
-        if spec.first is not None and phase == 0:
-            factor = self._apply(spec.first, [*x, *sums, *old, *parameters])[0]
-            to = b.gep(self._plane(spec.states + 2, row), self.held, column)
-            b.store(narrow(b, spec.held, factor), to, align=self.held.size)
-            for value, place in zip(sums, held, strict=True):
-                b.store(value, place)
-            return
-        if phase:
-            sums = [*(b.load(self.vector, place) for place in held), *sums]
-        new = self._apply(spec.body, [*x, *sums, *old, *parameters])
-        out = new[0]
-        if spec.limited:
-            inside = b.icmp("slt", self.at, b.load(I64, b.gep(k.pointer("lengths"), I64, row)))
-            out = b.select(inside, out, b.const(self.vector, 0))
-            new = [b.select(inside, after, before) for after, before in zip(new, old, strict=True)]
-        for value, place in zip(new, states, strict=True):
-            b.store(value, place)
-        factor = b.gep(self.factor(self.now + 1, row), self.held, column)
-        b.store(narrow(b, spec.held, new[0]), factor, align=self.held.size)
-        y = self.at * k.slot("y_t") + row * k.slot("y_b") + self.d * k.slot("y_d") + column
-        self._store(out, b.gep(k.pointer("y"), self.one, y), whole, cut)
-
-        def last() -> None:
-            for i, value in enumerate(new):
-                to = self.d * k.slot(f"to{i}_d") + row * k.slot(f"to{i}_b") + column
-                self._store(value, b.gep(k.pointer(f"to{i}"), self.one, to), whole, cut)
-
-        b.if_(b.icmp("eq", self.now, k.slot("steps") - 1), last)
-
-    def _apply(self, body: Body, operands: Sequence[Value]) -> list[Value]:
-        return emit_body(self.b, body, operands, self.lanes)
-
-    def _store(self, value: Value, place: Value, whole: Value, cut: Callable[[], Tail]) -> None:
-        b, dtype = self.b, self.spec.dtype
-
-        def all_lanes() -> tuple[()]:
-            store(b, dtype, value, place)
-            return ()
-
-        def some() -> tuple[()]:
-            store(b, dtype, value, place, None, cut())
-            return ()
-
-        b.if_else(whole, all_lanes, some, likely=True)

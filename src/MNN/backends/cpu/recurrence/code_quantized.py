@@ -1,8 +1,9 @@
 """Recurrent layers with quantised weights: every step's state becomes bytes, and is multiplied as such.
 
 When a step begins, each sequence's state is quantised into the worker's own memory: :data:`QUANTIZED_HEAD` bytes with
-its scale and zero point, then ``hidden`` numbers, u8 for weights of I8 (both less 128 where products are by signs); for
-weights of F32 the numbers less the zero point, as floats.
+its scale and zero point, then ``hidden`` numbers, u8 for weights of I8; for weights of F32 the numbers less the zero
+point, as floats. Where products are by signs both are less 128, and behind every four numbers stands how large they
+are.
 
 A tile of weights begins with, for each vector and gate, the sums of each column (i32) and what its numbers stand for
 (f32): two times ``[vector, gate, lane]``. Then follow the numbers, with groups of four along ``k`` in each lane of I8.
@@ -14,12 +15,12 @@ from collections.abc import Sequence
 
 from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.lang.element import load, make_tail, store
-from MNN.backends.cpu.lang.module import F32, I8, I32, Builder, Loop, Value
+from MNN.backends.cpu.lang.module import F32, I1, I8, I32, Builder, Loop, Value
 from MNN.backends.cpu.math import rounding
 from MNN.backends.cpu.products import dot8
 from MNN.backends.cpu.products.dot import load_group
 from MNN.backends.cpu.recurrence.code import Recurrent
-from MNN.backends.cpu.recurrence.spec import QUANTIZED_HEAD, RecurrenceSpec
+from MNN.backends.cpu.recurrence.spec import QUANTIZED_HEAD, RecurrenceSpec, quantized_size
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
@@ -50,7 +51,7 @@ class _Quantized(Recurrent):
     def _place(self, row: Value) -> Value:
         """Where the quantised state of a sequence begins."""
         b, spec = self.b, self.spec
-        bytes_ = self.k.slot("hidden") * (1 if spec.weights is DType.I8 else 4)
+        bytes_ = self.k.slot("hidden") * quantized_size(spec.weights, spec.signs)
         pitch = b.and_(bytes_ + 63, -64) + QUANTIZED_HEAD
         start = (row - self.row0) * pitch + spec.sums_bytes(self.target)
         return b.gep(self.k.scratch, I8, start)
@@ -96,7 +97,11 @@ class _Quantized(Recurrent):
                 q = b.select(b.fcmp("ogt", q, least), q, least)
                 q = b.select(b.fcmp("olt", q, most), q, most)
                 tail = make_tail(b, hidden - at, lanes) if cut else None
-                if self.spec.weights is DType.I8:
+                if self.spec.signs:
+                    number = b.add(rounding.to_nearest(b, q), shift)
+                    # Past the last one there is room, and zeros are multiplied by what stands there.
+                    b.store(_with_sizes(b, number), b.gep(numbers, I8, 2 * at), align=1)
+                elif self.spec.weights is DType.I8:
                     byte = b.convert("trunc", b.add(rounding.to_nearest(b, q), shift), I8.vec(lanes))
                     store(b, DType.U8, byte, b.gep(numbers, I8, at), None, tail)
                 else:
@@ -122,12 +127,13 @@ class _Quantized(Recurrent):
             ]
             rights = [dot8.prepare_b(b, self.target, y) for y in right] if dot4 and not self.spec.signs else []
             for r, row in enumerate(numbers):
-                place = b.gep(row, I32, loop.index + u)
-                if dot4:
-                    four = load_group(b, place, lanes)
-                    lefts = (
-                        dot8.signs_of(b, four) if self.spec.signs else dot8.prepare_a(b, self.target, DType.U8, four)
-                    )
+                place = b.gep(row, I32, (loop.index + u) * (1 + self.spec.signs))
+                if self.spec.signs:
+                    lefts = [
+                        b.bitcast(load_group(b, at, lanes), I8.vec(4 * lanes)) for at in (place, b.gep(place, I32, 1))
+                    ]
+                elif dot4:
+                    lefts = dot8.prepare_a(b, self.target, DType.U8, load_group(b, place, lanes))
                 left = None if dot4 else b.splat(b.load(F32, place), lanes)
                 for j in range(columns):
                     i = (u % parts * len(rows) + r) * columns + j
@@ -149,6 +155,15 @@ class _Quantized(Recurrent):
             total = b.convert("sitofp", b.sub(total, b.mul(point, column)), self.vector)
         factor = b.load(self.vector, b.gep(weights, self.vector, place + self.spec.vectors * gates), align=1)
         return b.mul(total, b.mul(scale, factor))
+
+
+def _with_sizes(b: Builder, numbers: Value) -> Value:
+    """Bytes of i32 numbers from -128 to 127, four of them and how large these are in turns."""
+    lanes = numbers.type.lanes
+    sizes = b.call(numbers.type, f"llvm.abs.{numbers.type.suffix}", numbers, b.const(I1, 0))
+    parts = [b.convert("trunc", x, I8.vec(lanes)) for x in (numbers, sizes)]
+    order = [i + part * lanes for at in range(0, lanes, 4) for part in (0, 1) for i in range(at, at + 4)]
+    return b.shuffle(parts[0], parts[1], order)
 
 
 def _folded(b: Builder, x: Value, predicate: str) -> Value:

@@ -124,7 +124,7 @@ class RecurrenceSpec(GeneratedSpec):
         sums = self.sums_bytes(target)
         if not self.quantized:
             return sums
-        return sums + args["batch" if self.shared else "span"] * quantized_row(self.weights, args["hidden"])
+        return sums + args["batch" if self.shared else "span"] * quantized_row(self.weights, args["hidden"], self.signs)
 
     def arithmetic(self, target: Target) -> str:
         if self.quantized:
@@ -156,9 +156,14 @@ QUANTIZED_HEAD = 64
 """Bytes in front of a quantised state: its scale (f32) and zero point (i32)."""
 
 
-def quantized_row(weights: DType, hidden: int) -> int:
+def quantized_size(weights: DType, signs: bool) -> int:
+    """Bytes of a number of a quantised state; of two where how large it is stands beside it."""
+    return (2 if signs else 1) if weights is DType.I8 else 4
+
+
+def quantized_row(weights: DType, hidden: int, signs: bool) -> int:
     """Bytes of a sequence's quantised state, whole cache lines."""
-    return QUANTIZED_HEAD + -(-hidden * (1 if weights is DType.I8 else 4) // 64) * 64
+    return QUANTIZED_HEAD + -(-hidden * quantized_size(weights, signs) // 64) * 64
 
 
 def parts_of(sums: int) -> int:
