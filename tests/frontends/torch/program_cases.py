@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.ao import quantization
 from torch.export import Dim
 
-from tests.frontends.torch.program_states import Beside, Counter, Held, Started, Window
+from tests.frontends.torch.program_states import Beside, Counter, Held, Moving, Started, Window
 
 
 class Convolutions(nn.Module):
@@ -314,6 +314,7 @@ def cases() -> dict[str, Case]:
         "held": (Held, [(noise(2, 3),), (noise(2, 3),), (noise(2, 3),)], None, "p"),
         "started": (Started, [(noise(2, 3),), (noise(2, 3),), (noise(2, 3),)], None, "e"),
         "beside": (Beside, [(noise(2, 3),), (noise(2, 3),), (noise(2, 3),)], None, "p"),
+        "moving": (Moving, [(noise(2, 3, 5),), (noise(2, 3, 5),), (noise(2, 3, 5),)], None, "es"),
         "window": (Window, [(noise(1, 2, 3),), (noise(1, 2, 3),)], None, "es"),
         "sizes": (Sizes, [(noise(2, 6, 3),), (noise(3, 8, 3),)], (auto,), "es"),
         "images": (Images, [(noise(3, 4, 6, 8),), (noise(2, 4, 6, 8),)], dynamic, "est"),

@@ -26,11 +26,11 @@ from tests.frontends.torch.near import compare
 from tests.frontends.torch.peer import written
 
 EXPORTED = (
-    "convolutions attention encoder recurrent in_place counter started window sizes images transposed scripted"
+    "convolutions attention encoder recurrent in_place counter started moving window sizes images transposed scripted"
     " conditional shared pooled_to_size composed regions checked"
 ).split()
 SCRIPTED = (
-    "convolutions recurrent in_place counter window sizes images transposed scripted branching shared composed"
+    "convolutions recurrent in_place counter moving window sizes images transposed scripted branching shared composed"
 ).split()
 TRACED = "convolutions recurrent images transposed scripted shared composed".split()
 

@@ -8,7 +8,7 @@ from typing import Any
 from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.complex.tensor import ADVICE, COMPLEX, Complex, apply_complex, is_complex
-from MNN.frontends.torch.registry import ATEN, MEANINGLESS, apply
+from MNN.frontends.torch.registry import ATEN, MEANINGLESS, apply, written
 from MNN.frontends.torch.views import PARTS, RESHAPED, fresh, parts, seen, way_of
 from MNN.ir.graph import Value
 
@@ -65,6 +65,8 @@ def call(ctx: TorchBuilder, name: str, args: Sequence[Any], kwargs: Mapping[str,
     if plain == "as_strided" and below is not None:
         return _strided(ctx, below, given, named)
     result = apply(ctx, plain, given, named)
+    for operand, after in written(ctx, plain, args, kwargs, lambda x: values(ctx, x)):
+        operand.write(ctx, after)
     if below is not None and isinstance(result, Value):
         shared = seen(ctx, plain, below, given[1:], named, kwargs, result)
         if shared is not None:

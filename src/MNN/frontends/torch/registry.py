@@ -39,6 +39,37 @@ def aten(*names: str) -> Callable[[_Form], _Form]:
     return enter
 
 
+_WRITES: dict[str, tuple[Handler, tuple[str, ...]]] = {}
+
+
+def writes(*names: str, into: Sequence[str]) -> Callable[[_Form], _Form]:
+    """Decorator for what operators write beside their result: a handler of the same parameters, which gives the new
+    values of those named ``into``, or none."""
+
+    def enter(handler: _Form) -> _Form:
+        _WRITES.update(dict.fromkeys(names, (handler, tuple(into))))
+        return handler
+
+    return enter
+
+
+def written(
+    ctx: TorchBuilder, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], value: Callable[[Any], Any]
+) -> list[tuple[Any, Value]]:
+    """The operands that an operator writes beside its result, with their new values; ``value`` reads one."""
+    if ATEN.find(name) is None or name not in _WRITES:
+        return []
+    handler, into = _WRITES[name]
+    try:
+        bound = _signature(handler).bind(ctx, *args, **{k: v for k, v in kwargs.items() if k not in MEANINGLESS})
+    except TypeError as error:
+        raise ctx.unsupported(f"this form of the operator ({error})") from error
+    given = {k: value(v) if k != "ctx" else v for k, v in bound.arguments.items()}
+    operands = [bound.arguments[k] for k in into]
+    bound.arguments.update(given)
+    return list(zip(operands, handler(*bound.args, **bound.kwargs), strict=False))
+
+
 def apply(ctx: TorchBuilder, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What an operator gives: a Value, a number, or a list of those. Raises ``LookupError`` for one without a handler,
     :class:`~MNN.errors.UnsupportedError` for arguments that it does not take."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.frontends.torch.aten.reductions import p_norm, reduced
+from MNN.frontends.torch.aten.running import moved
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Number
 from MNN.frontends.torch.registry import apply, aten
@@ -59,7 +60,11 @@ def native_batch_norm(
     eps = given[1] if len(given) > 1 else 1e-5
     assert isinstance(eps, (int, float))
     if training or statistics[0] is None:
-        return _by_batch(ctx, x, weight, bias, eps)
+        found = _by_batch(ctx, x, weight, bias, eps)
+        if ctx.name == "_native_batch_norm_legit_functional":
+            axes = [i for i in range(ctx.rank_of(x)) if i != 1]
+            found += moved(ctx, x, statistics[0], statistics[1], given[0], axes)  # type: ignore[arg-type]
+        return found
     out = batch_norm(ctx, x, weight, bias, statistics[0], statistics[1], False, 0.1, eps)
     kind = ctx.type_of(x if weight is None else weight)
     return [out, *(ctx.const(np.zeros(0, kind.numpy)) for _ in range(2))]
