@@ -94,6 +94,21 @@ def ranked_rows(x: Tensor) -> Any:
     return torch.vmap(one)(x)
 
 
+class Alternating(nn.Module):
+    """A condition in each turn, whose only result is read there."""
+
+    def forward(self, h: Tensor, x: Tensor) -> Any:
+        def turn(h: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+            h = torch.cond(h.sum() > 0, lambda h, x: torch.tanh(h - x), lambda h, x: h * 0.5 + x, (h, x))
+            return h, h * 2
+
+        return scan(turn, h, x, dim=0)
+
+
+def resized(x: Tensor) -> Any:
+    return F.interpolate(x, scale_factor=(0.7, 0.3), mode="bilinear", align_corners=True)
+
+
 def empty(x: Tensor) -> Any:
     return (x > 0).any(), (x > 0).any(0), (x > 0).all(0), x.sum(0), torch.cat([x, x])
 
@@ -121,6 +136,11 @@ def cases() -> dict[str, tuple[nn.Module, list[tuple[Tensor, ...]], Any]]:
         ),
         "rows": (Function(mapped_rows), [(noise(3, 5, 4), noise(3, 4))], None),
         "ranked": (Function(ranked_rows), [(noise(5, 4, 3),)], None),
+        "turns": (Alternating(), [(noise(3), noise(n, 3)) for n in (6, 4)], (None, {0: Dim.AUTO})),
+        "resized": (
+            Function(resized), [(noise(1, 2, *n),) for n in ((10, 20), (30, 10), (7, 11))],
+            (({2: Dim.AUTO, 3: Dim.AUTO},),),
+        ),
         "empty": (Function(empty), [(noise(n, 4),) for n in (3, 1, 0)], (({0: Dim("n", min=0, max=99)},),)),
     }  # fmt: skip
 

@@ -11,7 +11,7 @@ from tests.frontends.torch.peer import written
 
 @pytest.mark.parametrize(
     "name",
-    ["while", "map", "scan", "attention", "autocast", "windows", "chunks", "empty", "gated", "masks", "rows", "ranked"],
+    ("while map scan attention autocast windows chunks empty gated masks rows ranked turns resized").split(),
 )
 def test_programs_with_graphs_inside(name: str) -> None:
     path = written("control_cases") / f"cases-{name}.pt2"

@@ -133,7 +133,7 @@ def _target(ctx: TorchBuilder, x: Value, output_size: Sizes, factors: list[float
     target: list[Int] = []
     for n, factor in zip(sizes[2:], factors, strict=True):
         if isinstance(n, Number):
-            wide = ctx.op("BinaryOp", ctx.cast(n.value, DType.F64), ctx.const(np.float64(factor)), opType="MUL")
+            wide = ctx.op("BinaryOp", ctx.cast(n.value, DType.F64), ctx.const(factor, DType.F64), opType="MUL")
             target.append(Number(ctx.cast(ctx.unary("FLOOR", wide), DType.I64)))
         else:
             target.append(int(n * factor))

@@ -251,11 +251,9 @@ class Converter:
         return known_number(self.ctx, total)
 
     def _bind(self, results: Sequence[str | list[str] | None], found: Any) -> None:
-        rows = (
-            list(found)
-            if isinstance(found, (list, tuple)) and (len(results) != 1 or not isinstance(results[0], str))
-            else [found]
-        )
+        alone = len(results) == 1 and isinstance(results[0], str)
+        listed = isinstance(found, (list, tuple)) and (not alone or len(found) == 1)  # of a graph, a list of one
+        rows = list(found) if listed else [found]
         if len(results) == 1 and isinstance(results[0], list):
             rows = [list(found) if isinstance(found, (list, tuple)) else [found]]
         for at, name in enumerate(results):
