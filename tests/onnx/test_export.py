@@ -207,3 +207,48 @@ def test_integers_of_every_sign_come_back(op: str) -> None:
         back = onnx_model(ours)
         session = onnxruntime.InferenceSession(back.SerializeToString(), providers=["CPUExecutionProvider"])
         np.testing.assert_array_equal(session.run(None, feeds)[0], wanted, err_msg=f"{case}: {kinds}, {group} groups")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_scan_computes(seed: int) -> None:
+    """Running products, and products with the matrix that each row chooses (experts), which ONNX has no operators of;
+    and the spectrum of a real signal as a signal."""
+    rng = np.random.default_rng(seed)
+    shape = tuple(int(n) for n in rng.integers(1, 5, int(rng.integers(1, 4))))
+    dtype = (np.float32, np.int64, np.float64, np.int32)[seed]
+    data = rng.integers(-3, 4, shape).astype(dtype)
+    axis, exclusive, reverse = int(rng.integers(-len(shape), len(shape))), bool(seed & 1), bool(seed & 2)
+    x, out = Value("x", DType.of(data), shape), Value("y", DType.of(data), shape)
+    where = Value("axis", DType.I32, (), np.asarray(axis, np.int32))
+    attrs = {"exclusive": exclusive, "reverse": reverse}
+    (found,) = _run(Graph("g", [x], [out], [Node("CumProd", "n", [x, where], [out], attrs)]), {"x": data})
+    turned = np.flip(data, axis) if reverse else data
+    if exclusive:
+        turned = np.roll(turned, 1, axis)
+        np.moveaxis(turned, axis, 0)[:1] = 1
+    wanted = np.cumprod(turned, axis, dtype=dtype)
+    np.testing.assert_array_equal(found, np.flip(wanted, axis) if reverse else wanted)
+
+    count, high, wide = (int(n) for n in rng.integers(1, 6, 3))
+    rows = rng.standard_normal((2, 1, wide) if seed & 1 else (2, 3, wide), np.float32)
+    held, index = rng.standard_normal((count * high, wide), np.float32), rng.integers(0, count, (2, 3))
+    x, w = Value("x", DType.F32, rows.shape), Value("w", DType.F32, held.shape, held)
+    i, out = Value("i", DType.I64, (2, 3)), Value("y", DType.F32, (2, 3, high))
+    node = Node("RoutedMatMul", "n", [x, w, i], [out], {"count": count})
+    (found,) = _run(Graph("g", [x, i], [out], [node]), {"x": rows, "i": index})
+    each = held.reshape(count, high, wide)[index]
+    np.testing.assert_allclose(found, np.einsum("abnk,abk->abn", each, np.broadcast_to(rows, (2, 3, wide))), 1e-5, 1e-6)
+
+    bins = rng.standard_normal((2, 5, 1), np.float32)
+    x, out = Value("x", DType.F32, bins.shape), Value("y", DType.F32, (2, 8, 1))
+    length = Value("n", DType.I64, (), np.asarray(8, np.int64))
+    node = Node("DFT", "n", [x, length], [out], {"axis": 1, "inverse": True, "onesided": True})
+    (found,) = _run(Graph("g", [x], [out], [node]), {"x": bins})
+    np.testing.assert_allclose(found[..., 0], np.fft.irfft(bins[..., 0], 8), 1e-5, 1e-6)
+
+
+def _run(graph: Graph, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    made = onnx_model(graph)
+    onnx.checker.check_model(made, full_check=True)
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    return list(session.run(None, feeds))

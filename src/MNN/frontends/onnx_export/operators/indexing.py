@@ -59,7 +59,7 @@ def cumulative(e: Exporter, node: Node) -> str:
     return e.op("CumSum", e.input(node, 0), axis, exclusive=e.flag(node, "exclusive"), reverse=e.flag(node, "reverse"))
 
 
-def _axis(e: Exporter, node: Node, index: int, default: int = 0) -> int:
+def axis_of(e: Exporter, node: Node, index: int, default: int = 0) -> int:
     given = e.value(node, index)
     if given is None:
         return default
@@ -72,12 +72,12 @@ def _axis(e: Exporter, node: Node, index: int, default: int = 0) -> int:
 @exports("GatherV2", "GatherElements")
 def gather(e: Exporter, node: Node) -> str:
     kind = "Gather" if node.op == "GatherV2" else "GatherElements"
-    return e.op(kind, e.input(node, 0), flat_places(e, e.required(node, 1)), axis=_axis(e, node, 2))
+    return e.op(kind, e.input(node, 0), flat_places(e, e.required(node, 1)), axis=axis_of(e, node, 2))
 
 
 @exports("Gather")
 def gather_by_attribute(e: Exporter, node: Node) -> str:
-    axis = e.integer(node, "axis") if e.value(node, 2) is None else _axis(e, node, 2)
+    axis = e.integer(node, "axis") if e.value(node, 2) is None else axis_of(e, node, 2)
     return e.op("Gather", e.input(node, 0), flat_places(e, e.required(node, 1)), axis=axis)
 
 
@@ -90,7 +90,7 @@ def gather_nd(e: Exporter, node: Node) -> str:
 def scatter_elements(e: Exporter, node: Node) -> str:
     operands = (e.input(node, 0), flat_places(e, e.required(node, 1)), e.input(node, 2))
     combine = _COMBINED.get(e.text(node, "opType"))
-    return e.op("ScatterElements", *operands, axis=_axis(e, node, 3), reduction=combine)
+    return e.op("ScatterElements", *operands, axis=axis_of(e, node, 3), reduction=combine)
 
 
 @exports("ScatterNd")
@@ -108,7 +108,7 @@ def scatter_nd(e: Exporter, node: Node) -> str:
 @exports("TopKV2")
 def top_k(e: Exporter, node: Node) -> list[str]:
     values, places = e.emit(
-        "TopK", [e.input(node, 0), e.line(node, 1)], 2, axis=_axis(e, node, 2, -1), largest=e.flag(node, "largest"),
+        "TopK", [e.input(node, 0), e.line(node, 1)], 2, axis=axis_of(e, node, 2, -1), largest=e.flag(node, "largest"),
         sorted=1,
     )  # fmt: skip
     return [values, sized(e, places, e.type_attr(node, "outputDataType"))]

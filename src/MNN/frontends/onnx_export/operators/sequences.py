@@ -172,20 +172,30 @@ def dft(e: Exporter, node: Node) -> str:
     length = "" if e.value(node, 1) is None else e.op("Reshape", e.i64(node, 1), scalar)
     given = e.value(node, 2) is not None
     axis = e.op("Reshape", e.i64(node, 2), scalar) if given else e.const(e.integer(node, "axis"))
-    return e.op("DFT", _bins(e, node), length, axis, inverse=e.flag(node, "inverse"), onesided=e.flag(node, "onesided"))
+    flags = {key: e.flag(node, key) for key in ("inverse", "onesided")}
+    return e.op("DFT", _bins(e, node, _pairs(e, node)), length, axis, **flags)
 
 
-def _bins(e: Exporter, node: Node) -> str:
+def _pairs(e: Exporter, node: Node) -> str:
+    """What is transformed; of the half that a real signal is made of, ONNX wants imaginary parts, even if all are 0."""
+    x = e.required(node, 0)
+    half = e.flag(node, "inverse") and e.flag(node, "onesided")
+    if not half or x.shape is None or x.shape[-1] != 1:
+        return e.name(x)
+    return e.op("Pad", e.name(x), e.const([0, 1]), "", e.const([len(x.shape) - 1]))
+
+
+def _bins(e: Exporter, node: Node, given: str) -> str:
     """What is transformed; of the half that a real signal is made of, as much as its length takes: ONNX Runtime (1.32)
     gives other numbers where there is more of it, or less."""
     x, length = e.value(node, 0), e.ints(e.value(node, 1))
     axes = e.ints(e.value(node, 2)) if e.value(node, 2) is not None else [e.integer(node, "axis")]
     if not (e.flag(node, "inverse") and e.flag(node, "onesided")) or x is None or not length or not axes:
-        return e.input(node, 0)
+        return given
     taken = length[0] // 2 + 1
     if x.shape is not None and x.shape[axes[0]] == taken:
-        return e.input(node, 0)
-    longer = e.op("Pad", e.input(node, 0), e.const([0, taken]), "", e.const(axes))
+        return given
+    longer = e.op("Pad", given, e.const([0, taken]), "", e.const(axes))
     return e.op("Slice", longer, e.const([0]), e.const([taken]), e.const(axes))
 
 
