@@ -1,10 +1,13 @@
 """Rules for quantised operators: the official engine computes them in floating point, on the integers in the file.
 
-Sums of products are exact there below 2^24 and rounded beyond.
+Its sums of products are exact below 2^24. Where a product whose result is whole numbers (ConvInteger, MatMulInteger)
+may pass that, its weights are cut into digits whose sums stay below, and these sums are added up as integers. What
+quantises its sums (QLinearConv, QLinearMatMul) rounds them there, by less than the rounding that follows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,7 @@ from MNN.frontends.mnn.official.compose import Steps
 from MNN.frontends.mnn.official.rules.arithmetic import operand
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
+from MNN.ir.shape import Shape
 
 _STORED = (DType.U8, DType.I8, DType.I16, DType.U16)
 _TYPES = {"DT_UINT8": DType.U8, "DT_INT8": DType.I8, "DT_INT16": DType.I16, "DT_UINT16": DType.U16}
@@ -103,12 +107,84 @@ def _integers(*values: Value | None) -> bool:
     return all(v is None or v.dtype in (DType.U8, DType.I8) for v in values)
 
 
+_EXACT = 1 << 24
+"""Below it floats are whole numbers."""
+_DIGITS = (16, 7, 4, 3)
+"""Bases in which a byte has two digits, three, four and six."""
+
+
+def _reach(x: Value, zero: Value | None) -> int:
+    """The largest absolute value that centred bytes have."""
+    low, high = (0, 255) if x.dtype is DType.U8 else (-128, 127)
+    if zero is None:
+        return max(-low, high)
+    if zero.data is None or not zero.array().size:
+        return 255
+    zeros = zero.array().astype(np.int64)
+    return int(max(zeros.max() - low, high - zeros.min()))
+
+
+def _cut(
+    s: Steps, weights: Value, shape: Shape | None, axes: tuple[int, ...], most: int
+) -> list[tuple[Value, int]] | None:
+    """Centred weights (floats, of this ``shape``) as digits and what each counts, so that sums over ``axes`` of their
+    products with numbers up to ``most`` are below 2^24; None where there are too many of them."""
+    if weights.data is not None:
+        numbers = weights.array().astype(np.int64)
+        left, sign = np.abs(numbers), np.sign(numbers)
+        for base in (256, *_DIGITS):
+            parts = [left // base**i % base for i in range(6) if base**i < 256]
+            if all(int(part.sum(axes).max(initial=0)) * most < _EXACT for part in parts):
+                digits = [(s.const(sign * part, DType.F32), base**i) for i, part in enumerate(parts)]
+                return [(digit, factor) for digit, factor in digits if digit.array().any()] or digits[:1]
+        return None
+    sizes = None if shape is None else [shape[a] for a in axes]
+    if sizes is None or not all(isinstance(n, int) for n in sizes):
+        return None
+    count = int(np.prod([int(n) for n in sizes], dtype=np.int64)) * most
+    if count * 255 < _EXACT:
+        return [(weights, 1)]
+    if count * 16 >= _EXACT:
+        return None
+    high = s.unary("FLOOR", s.binary("MUL", weights, 1 / 16))
+    return [(s.binary("SUB", weights, s.binary("MUL", high, 16.0)), 1), (high, 16)]
+
+
+def _summed(s: Steps, parts: list[tuple[Value, int]], product: Callable[[Value], Value | None]) -> Value | None:
+    """Products with the digits, added up as integers."""
+    total: Value | None = None
+    for digit, factor in parts:
+        found = product(digit)
+        if found is None:
+            return None
+        whole = s.cast(found, DType.I32)
+        whole = whole if factor == 1 else s.binary("MUL", whole, factor)
+        total = whole if total is None else s.binary("ADD", total, whole)
+    return total
+
+
+def _weights(s: Steps, w: Value, zero: Value | None, axis: int) -> Value:
+    """Centred weights; numbers, where they are known."""
+    if w.data is None or (zero is not None and zero.data is None):
+        return _centred(s, w, zero, axis)
+    whole = w.array().astype(np.float32)
+    if zero is not None:
+        shift, rank = zero.array().astype(np.float32), whole.ndim
+        whole -= shift.reshape([-1 if a == axis % rank else 1 for a in range(rank)]) if shift.ndim == 1 else shift
+    return s.const(whole, DType.F32)
+
+
 def matmul_integer(node: Node) -> list[Node] | None:
     x, y, x_zero, y_zero = (operand(node, i) for i in range(4))
     if x is None or y is None or not _integers(x, y, x_zero, y_zero) or (_rank(x) or 0) < 2 or (_rank(y) or 0) < 2:
         return None
     s = Steps(node)
-    return s.finish([s.cast(_product(s, x, y, x_zero, y_zero), DType.I32)])
+    parts = _cut(s, _weights(s, y, y_zero, -1), y.shape, (-2,), _reach(x, x_zero))
+    if parts is None:
+        return None
+    centred = _centred(s, x, x_zero, -2)
+    total = _summed(s, parts, lambda digit: s.matmul(centred, digit))
+    return None if total is None else s.finish([total])
 
 
 def _linear(node: Node) -> list[Value] | None:
@@ -136,10 +212,9 @@ def qlinear_matmul(node: Node) -> list[Node] | None:
     return s.finish([_rounded(s, s.binary("MUL", total, factor), oz, oz.dtype, rank, -1)])
 
 
-def _window(s: Steps, node: Node, x: Value, w: Value, x_zero: Value | None, w_zero: Value | None) -> Value | None:
-    """The convolution of centred integers as floats: over images, over lines as images of height 1, and over volumes
-    with constant weights."""
-    rank, shape = _rank(x), w.shape
+def _window(s: Steps, node: Node, rank: int | None, images: Value, w: Value, shape: Shape | None) -> Value | None:
+    """The convolution of centred integers as floats, by weights of this ``shape``: over images, over lines as images of
+    height 1, and over volumes with constant weights."""
     if rank not in (3, 4, 5) or shape is None or len(shape) != rank or not all(isinstance(d, int) for d in shape):
         return None
     axes, attrs = rank - 2, node.attrs
@@ -148,23 +223,19 @@ def _window(s: Steps, node: Node, x: Value, w: Value, x_zero: Value | None, w_ze
     if strides is None or dilations is None or pads is None:
         return None
     common: dict[str, Any] = {"padMode": attrs.get("padMode", "CAFFE"), "group": attrs.get("group", 1)}
+    kernel = shape[2:]
     if axes == 3:
-        if w.data is None or (w_zero is not None and w_zero.data is None):
+        if w.data is None:
             return None
-        whole = w.array().astype(np.float32)
-        if w_zero is not None:
-            whole = whole - w_zero.array().astype(np.float32).reshape(-1, *(1,) * (rank - 1))
         return s.op(
-            "Convolution3D", [_centred(s, x, x_zero), s.const(whole, DType.F32)], DType.F32, kernels=list(shape[2:]),
-            strides=strides, dilates=dilations, pads=pads, inputCount=shape[1] * int(common["group"]),
-            outputCount=shape[0], **common,
+            "Convolution3D", [images, w], DType.F32, kernels=list(kernel), strides=strides, dilates=dilations,
+            pads=pads, inputCount=shape[1] * int(common["group"]), outputCount=shape[0], **common,
         )  # fmt: skip
-    images, weights, kernel = _centred(s, x, x_zero), _centred(s, w, w_zero, 0), shape[2:]
     if axes == 1:
-        images, weights, kernel = s.unsqueeze(images, 2), s.unsqueeze(weights, 2), (1, *kernel)
+        images, w, kernel = s.unsqueeze(images, 2), s.unsqueeze(w, 2), (1, *kernel)
         strides, dilations, pads = [1, *strides], [1, *dilations], [0, pads[0], 0, pads[1]]
     found = s.op(
-        "Convolution", [images, weights], DType.F32, kernelY=kernel[0], kernelX=kernel[1], strideY=strides[0],
+        "Convolution", [images, w], DType.F32, kernelY=kernel[0], kernelX=kernel[1], strideY=strides[0],
         strideX=strides[1], dilateY=dilations[0], dilateX=dilations[1], pads=pads, **common,
     )  # fmt: skip
     return s.squeeze(found, 2) if axes == 1 else found
@@ -181,8 +252,12 @@ def conv_integer(node: Node) -> list[Node] | None:
     if x is None or w is None or not _integers(x, w, x_zero, w_zero):
         return None
     s = Steps(node)
-    total = _window(s, node, x, w, x_zero, w_zero)
-    return None if total is None else s.finish([s.cast(total, DType.I32)])
+    parts = _cut(s, _weights(s, w, w_zero, 0), w.shape, tuple(range(1, _rank(w) or 1)), _reach(x, x_zero))
+    if parts is None:
+        return None
+    images = _centred(s, x, x_zero)
+    total = _summed(s, parts, lambda digit: _window(s, node, _rank(x), images, digit, w.shape))
+    return None if total is None else s.finish([total])
 
 
 def qlinear_conv(node: Node) -> list[Node] | None:
@@ -193,7 +268,7 @@ def qlinear_conv(node: Node) -> list[Node] | None:
     if oz.dtype is None:
         return None
     s = Steps(node)
-    total = _window(s, node, x, w, xz, wz)
+    total = _window(s, node, _rank(x), _centred(s, x, xz), _weights(s, w, wz, 0), w.shape)
     if total is None:
         return None
     rank = _rank(x) or 4
