@@ -55,7 +55,7 @@ def test_most_are_of_use() -> None:
     ("name", "rest", "says"),
     [
         ("svd", [], "the operator on complex tensors"),
-        ("tanh", [], "tanh of complex numbers"),
+        ("atanh", [], "atanh of complex numbers"),
         ("roll", [1], "name the"),
     ],
 )
@@ -75,6 +75,9 @@ def test_what_is_not_done_is_said(name: str, rest: list[object], says: str) -> N
         ("log", [], {}, np.log),
         ("log2", [], {}, np.log2),
         ("log10", [], {}, np.log10),
+        ("tanh", [], {}, np.tanh),
+        ("tan", [], {}, np.tan),
+        ("sigmoid", [], {}, lambda z: 1 / (1 + np.exp(-z))),
         ("cumsum", [0], {"dtype": ComplexType(DType.F32)}, lambda z: z.real.cumsum(0)),
         ("cumsum", [0], {}, lambda z: z.cumsum(0)),
     ],
@@ -82,6 +85,7 @@ def test_what_is_not_done_is_said(name: str, rest: list[object], says: str) -> N
 def test_one_function(name: str, rest: list[Any], named: dict[str, Any], meaning: Callable[[Any], Any]) -> None:
     """Of complex numbers, or of real ones that become complex."""
     pairs = np.random.default_rng(len(name)).standard_normal((5, 4, 2)).astype(np.float32)
+    pairs[0, 0] = 60 if name == "tanh" else 0.5  # far out
     ctx = TorchBuilder(ModelState(), Graph("g"))
     ctx.graph.inputs.append(Value("pairs", DType.F32, pairs.shape))
     z = call(ctx, "view_as_complex", [Variable(ctx.graph.inputs[0])], {})
@@ -90,6 +94,15 @@ def test_one_function(name: str, rest: list[Any], named: dict[str, Any], meaning
     (found,) = Session(ctx.graph, Config(reference=True, precision="high")).run({"pairs": pairs}).values()
     want = np.asarray(meaning(pairs.view(np.complex64)[..., 0]), np.complex64)
     assert np.allclose(found.view(np.complex64)[..., 0], want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 7, 8])
+def test_frequencies(n: int) -> None:
+    ctx = TorchBuilder(ModelState(), Graph("g"))
+    for name, meaning in (("fft_fftfreq", np.fft.fftfreq), ("fft_rfftfreq", np.fft.rfftfreq)):
+        found = call(ctx, name, [n], {"d": 0.25}).read(ctx).array()
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, meaning(n, 0.25), 1e-6)
 
 
 def test_frames_of_any_size_are_refused() -> None:

@@ -360,3 +360,13 @@ def one_hot(ctx: TorchBuilder, x: Value, num_classes: int = -1) -> Value:
 @aten("_shape_as_tensor")
 def shape_as_tensor(ctx: TorchBuilder, x: Value) -> Value:
     return ctx.shape_like(x)
+
+
+@aten("fft_fftfreq", "fft_rfftfreq")
+def frequencies(ctx: TorchBuilder, n: int, d: float = 1.0, dtype: DType | int | None = None) -> Value:
+    """Of the places of a spectrum; ``d`` is the time between samples."""
+    count = bounded(ctx, n, MOST**2, "places of a spectrum")
+    places = np.arange(count // 2 + 1) if ctx.name == "fft_rfftfreq" else np.arange(count)
+    if ctx.name == "fft_fftfreq":
+        places[(count + 1) // 2 :] -= count
+    return ctx.const((places * (1.0 / (max(count, 1) * d))).astype(ctx.element_type(dtype).numpy))

@@ -8,6 +8,7 @@ from typing import Any
 from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.complex.arithmetic import (
+    add,
     angle,
     joined,
     made,
@@ -127,6 +128,28 @@ def norm(ctx: TorchBuilder, z: Complex, p: Any = 2, *rest: Any, **named: Any) ->
     return Variable(apply(ctx, ctx.name, [magnitude(ctx, z).read(ctx), p, *rest], named))
 
 
-@COMPLEX.handles("tan", "tanh", "sigmoid", "asin", "acos", "atan", "asinh", "acosh", "atanh")
+@COMPLEX.handles("tanh")
+def tanh(ctx: TorchBuilder, z: Complex) -> Complex:
+    """Of ``t = tanh a`` and ``s = tan b``: ``(t (1 + s^2) + i s / cosh(a)^2) / (1 + t^2 s^2)`` (Kahan 1987), in which
+    nothing is infinite that the result is not."""
+    a, b = parts(ctx, z.numbers(ctx))
+    t, s = ctx.unary("TANH", a), ctx.unary("TAN", b)
+    narrow, square = ctx.unary("SQUARE", ctx.unary("RECIPROCAL", ctx.unary("COSH", a))), ctx.unary("SQUARE", s)
+    below = ctx.binary("ADD", ctx.binary("MUL", ctx.unary("SQUARE", t), square), 1)
+    real = ctx.binary("MUL", t, ctx.binary("ADD", square, 1))
+    return made(joined(ctx, *(ctx.binary("REALDIV", v, below) for v in (real, ctx.binary("MUL", s, narrow)))))
+
+
+@COMPLEX.handles("tan")
+def tan(ctx: TorchBuilder, z: Complex) -> Complex:
+    return mul(ctx, tanh(ctx, mul(ctx, z, 1j)), -1j)  # type: ignore[no-any-return]
+
+
+@COMPLEX.handles("sigmoid")
+def sigmoid(ctx: TorchBuilder, z: Complex) -> Complex:
+    return add(ctx, mul(ctx, tanh(ctx, mul(ctx, z, 0.5)), 0.5), 0.5)  # type: ignore[no-any-return]
+
+
+@COMPLEX.handles("asin", "acos", "atan", "asinh", "acosh", "atanh")
 def refused(ctx: TorchBuilder, z: Complex) -> Complex:
     raise ctx.unsupported(f"{ctx.name} of complex numbers", ADVICE)
