@@ -126,14 +126,16 @@ def test_the_emulator_sees_the_arrays() -> None:
 
 @TARGETS
 @pytest.mark.parametrize("few", [True, False], ids=["few", "expanded"])
-@pytest.mark.parametrize(("width", "zeros"), [(2, "none"), (4, "i8"), (8, "f32")])
-def test_compressed_weights(target: Target, width: int, zeros: str, few: bool) -> None:
+@pytest.mark.parametrize(("width", "zeros", "half"), [(2, "none", True), (4, "i8", False), (8, "offset", True)])
+def test_compressed_weights(target: Target, width: int, zeros: str, half: bool, few: bool) -> None:
     for m, n, k, blocks in ((1, 40, 64, 2), (5, 18, 37, 1)):
-        weight = test_compressed.weights(n, k, width, blocks, zeros)
+        weight = test_compressed.weights(n, k, width, blocks, zeros, half=half)
         spec = test_compressed.spec_of(target, width, zeros, few, m)
         test_compressed.check(spec, target, weight, m, m, 4 * spec.nr(target))
 
 
-@pytest.mark.parametrize(("width", "zeros", "height"), [(4, "none", 3), (8, "i8", 1), (2, "f32", 3)])
-def test_rows_of_bytes_by_weights_in_few_bits(width: int, zeros: str, height: int) -> None:
-    test_compressed_int8.test_numbers_of_all_widths(named_target("neon-fp16"), width, zeros, height)
+@pytest.mark.parametrize(
+    ("width", "zeros", "height", "half"), [(4, "none", 3, True), (8, "i8", 1, False), (2, "offset", 3, True)]
+)
+def test_rows_of_bytes_by_weights_in_few_bits(width: int, zeros: str, height: int, half: bool) -> None:
+    test_compressed_int8.test_numbers_of_all_widths(named_target("neon-fp16"), width, zeros, height, half)

@@ -11,7 +11,7 @@ import pytest
 from MNN.backends.cpu.lowbit.emit_int8 import ROUNDED, Parts, parts_of, possible, tile_of
 from MNN.backends.cpu.lowbit.emit_int8 import rounded as rounded_parts
 from MNN.backends.cpu.lowbit.int8 import Int8Spec, half_of, is_wide, sums_bytes, sums_fours, words_at_once
-from MNN.backends.cpu.lowbit.layout import SHIFT, Layout, layout_of, pack, zero_points
+from MNN.backends.cpu.lowbit.layout import SHIFT, Layout, layout_of
 from MNN.backends.cpu.lowbit.rounded_rows import COARSE, RoundedRowsSpec, bytes_of_codes, bytes_of_row
 from MNN.backends.cpu.targets import Target
 from MNN.backends.cpu.targets.base import _host_target
@@ -21,7 +21,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.quant import QuantizedArray
 from MNN.ir.scalar import body_of
 from tests.backends.cpu import util
-from tests.backends.cpu.lowbit.test_lowbit import weights
+from tests.backends.cpu.lowbit.test_lowbit import laid, weights
 from tests.pairs import pairs
 from tests.processors.processors import processors
 
@@ -75,16 +75,14 @@ def product(
 ) -> np.ndarray:  # fmt: skip
     (m, k), n = a.shape, w.shape[0]
     parts = parts or rounded_parts(target, w.width)
-    kind, points = zero_points(w.scale, w.offset, w.width)
-    layout = layout_of(target, k, w.width, w.scale.shape[1], kind)
-    packed = np.zeros(layout.nbytes(n), np.uint8)
-    pack(layout, w.codes, w.scale, points, packed)
+    layout, packed = laid(target, w)
     rows = round_rows(target, a, layout, checked, parts)
     c = np.full((m, n + 2), 7, np.float32)
-    bias = np.arange(n, dtype=np.float32)
+    bias = np.arange(n, dtype=np.float32) / 1024  # small, so that adding it loses little
     body = body_of([F32, F32], lambda b, x, y: b("add", x, y))
     mr, nv = tile_of(target, min(m, height))
-    more = {"width": w.width, "zeros": kind, "parts": parts.number, "merged": parts.merged, "coarse": parts.coarse}
+    more = {"width": w.width, "zeros": layout.zeros, "factors": layout.factors}
+    more |= {"parts": parts.number, "merged": parts.merged, "coarse": parts.coarse}
     more |= {"paired": parts.paired, "wide": parts.wide}
     more["words"] = words_at_once(target, w.width, layout.groups, parts.wide)
     spec = Int8Spec(I8, I8, I32, F32, mr, nv, True, body, ("n",), 4, **more)
@@ -109,10 +107,10 @@ def test_products_of_bytes_are_tried_on_some_target() -> None:
     assert targets()
 
 
-@pairs(target=targets(), width=[2, 4, 8], zeros=["none", "i8", "f32"], height=[1, 3])
-def test_numbers_of_all_widths(target: Target, width: int, zeros: str, height: int) -> None:
+@pairs(target=targets(), width=[2, 4, 8], zeros=["none", "i8", "offset"], height=[1, 3], half=[True, False])
+def test_numbers_of_all_widths(target: Target, width: int, zeros: str, height: int, half: bool) -> None:
     for m, n, k, blocks in ((1, 70, 96, 3), (9, 130, 64, 2), (13, 16, 37, 1), (2, 65, 256, 1), (5, 40, 512, 2)):
-        w = weights(n, k, width, blocks, zeros)
+        w = weights(n, k, width, blocks, zeros, half=half)
         layout = layout_of(target, k, width, blocks, zeros)
         if not possible(target, layout):
             assert not sums_bytes(target)
@@ -131,7 +129,7 @@ def test_numbers_of_all_widths(target: Target, width: int, zeros: str, height: i
         assert np.abs(back - a).max() <= np.abs(a).max() / (2 * steps) * 1.001
 
 
-@pairs(target=targets(), form=[(2, 3), (4, 2), (4, 3), (8, 3)], zeros=["none", "i8", "f32"], height=[1, 3])
+@pairs(target=targets(), form=[(2, 3), (4, 2), (4, 3), (8, 3)], zeros=["none", "i8", "offset"], height=[1, 3])
 def test_rows_in_parts_lose_less(target: Target, form: tuple[int, int], zeros: str, height: int) -> None:
     """Each part makes the steps 254 times as fine, up to what f32 holds of the largest number of a block."""
     width, parts = form
@@ -142,7 +140,7 @@ def test_rows_in_parts_lose_less(target: Target, form: tuple[int, int], zeros: s
                 _loses_at_most(target, w, _uneven_rows(m, k), height, checked, Parts(parts), 127 * 254.0 ** (parts - 1))
 
 
-@pairs(target=targets(), width=[2, 4, 8], zeros=["none", "i8", "f32"], height=[1, 3], parts=[2, 3])
+@pairs(target=targets(), width=[2, 4, 8], zeros=["none", "i8", "offset"], height=[1, 3], parts=[2, 3])
 def test_digits_become_one_number(target: Target, width: int, zeros: str, height: int, parts: int) -> None:
     """With codes of 4 bits, the last one is for two numbers. What is lost is a 2^20th of the largest number of a block,
     a 2^19th in blocks of 64; of two digits a 2^15th, or a 1904th where one is for two numbers; of rows of 16 bits a
@@ -170,7 +168,7 @@ def test_digits_become_one_number(target: Target, width: int, zeros: str, height
         assert (other == found[0][-1]).all()
 
 
-@pairs(target=targets(), width=[2, 4, 8], zeros=["none", "i8", "f32"], height=[1, 3])
+@pairs(target=targets(), width=[2, 4, 8], zeros=["none", "i8", "offset"], height=[1, 3])
 def test_blocks_of_small_numbers_have_one_digit(target: Target, width: int, zeros: str, height: int) -> None:
     """They lose a 254th of their largest number, others as much as with two digits; and a row's sums do not depend on
     the rows beside it, which may have the second digit in other blocks."""

@@ -7,10 +7,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from MNN.backends.cpu.lowbit.layout import layout_of, pack, zero_points
+from MNN.backends.cpu.lowbit.layout import Layout, kinds_of, layout_of, pack, zero_points
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
 from MNN.backends.cpu.products.dot import group_of
 from MNN.backends.cpu.targets import Target
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
 from MNN.ir.quant import QuantizedArray, pack_codes
 from MNN.ir.scalar import Body, body_of
@@ -21,18 +22,30 @@ F32, BF16, F16 = DType.F32, DType.BF16, DType.F16
 TARGETS = pytest.mark.parametrize("target", util.TARGETS, ids=lambda t: t.name)
 
 
-def weights(n: int, k: int, width: int, blocks: int, zeros: str, seed: int = 3) -> QuantizedArray:
+def weights(
+    n: int, k: int, width: int, blocks: int, zeros: str, seed: int = 3, half: bool = False
+) -> QuantizedArray:  # fmt: skip
+    """``half``: scales and offsets are numbers of f16, too."""
     rng = np.random.default_rng(seed)
-    half = 1 << (width - 1)
-    values = rng.integers(-half, half, (n, k)).astype(np.int8)
-    scale = rng.uniform(0.01, 0.1, (n, blocks)).astype(np.float32) * rng.choice([-1, 1], (n, blocks))
+    most = 1 << (width - 1)
+    values = rng.integers(-most, most, (n, k)).astype(np.int8)
+    kind = np.float16 if half else np.float32
+    scale = rng.uniform(0.01, 0.1, (n, blocks)).astype(kind).astype(np.float32) * rng.choice([-1, 1], (n, blocks))
     offset = {
         "none": lambda: None,
-        "i8": lambda: (rng.integers(1 - half, half + 1, (n, blocks)) * scale).astype(np.float32),
-        "f32": lambda: rng.uniform(-1, 1, (n, blocks)).astype(np.float32),
+        "i8": lambda: (rng.integers(1 - most, most + 1, (n, blocks)) * scale).astype(np.float32),
+        "offset": lambda: (rng.uniform(-1, 1, (n, blocks)).astype(kind) + most * scale).astype(np.float32),
     }[zeros]()
     codes = pack_codes(values, width)
     return QuantizedArray(codes, scale.astype(np.float32), offset, width, (n, k), width)
+
+
+def laid(target: Target, w: QuantizedArray) -> tuple[Layout, np.ndarray]:
+    """How weights lie, and the bytes that a kernel reads."""
+    layout = layout_of(target, w.shape[1], w.width, w.scale.shape[1], *kinds_of(target, w.scale, w.offset, w.width))
+    packed = np.zeros(layout.nbytes(w.shape[0]), np.uint8)
+    pack(layout, w.codes, w.scale, zero_points(w.scale, w.offset, w.width)[1], packed)
+    return layout, packed
 
 
 def product(
@@ -41,11 +54,9 @@ def product(
 ) -> np.ndarray:  # fmt: skip
     """The kernel's result for A ``[m, k]``, whose rows lie apart and out of order."""
     (m, k), n = a.shape, w.shape[0]
-    kind, points = zero_points(w.scale, w.offset, w.width)
-    assert kind == spec.zeros
-    layout = layout_of(target, k, w.width, w.scale.shape[1], kind)
-    packed = np.zeros(layout.nbytes(n), np.uint8)
-    pack(layout, w.codes, w.scale, points, packed)
+    layout, packed = laid(target, w)
+    assert layout.zeros == spec.zeros
+    spec = dataclasses.replace(spec, factors=layout.factors)
     order = np.random.default_rng(1).permutation(m)
     spread = np.zeros((m, k + 3), a.dtype)
     spread[order, :k] = a
@@ -83,11 +94,11 @@ def spec_of(target: Target, width: int, zeros: str, few: bool, m: int, **more: o
     return CompressedSpec(F32, F32, F32, F32, *tile, width=width, zeros=zeros, few=few, **more)  # type: ignore[arg-type]
 
 
-@pairs(target=util.TARGETS, width=[2, 4, 8], zeros=["none", "i8", "f32"], few=[True, False])
-def test_numbers_of_all_widths(target: Target, width: int, zeros: str, few: bool) -> None:
+@pairs(target=util.TARGETS, width=[2, 4, 8], zeros=["none", "i8", "offset"], few=[True, False], half=[True, False])
+def test_numbers_of_all_widths(target: Target, width: int, zeros: str, few: bool, half: bool) -> None:
     for m, n, k, blocks in ((1, 70, 96, 3), (5, 130, 64, 2), (3, 16, 37, 1)):
         spec = spec_of(target, width, zeros, few, m)
-        w = weights(n, k, width, blocks, zeros)
+        w = weights(n, k, width, blocks, zeros, half=half)
         check(spec, target, w, m, m, -(-n // spec.nr(target)) * spec.nr(target))
         check(spec, target, w, m, 3, spec.nr(target), checked=True)
 
@@ -141,7 +152,7 @@ def test_epilogues(target: Target, few: bool) -> None:
     np.testing.assert_allclose(found, expected + more[operands["rows1"]][:, None], rtol=1e-5, atol=1e-5)
 
 
-@pairs(target=util.TARGETS, zeros=["none", "i8", "f32"], few=[True, False])
+@pairs(target=util.TARGETS, zeros=["none", "i8", "offset"], few=[True, False])
 def test_extreme_numbers_give_what_f32_gives(target: Target, zeros: str, few: bool) -> None:
     """Infinities and what is no number arrive where they do in f32, and large finite numbers stay finite."""
     w = weights(40, 64, 4, 2, zeros)
@@ -170,5 +181,20 @@ def test_zero_points_are_found_in_offsets() -> None:
     kind, points = zero_points(w.scale, again, 8)
     assert kind == "i8"
     np.testing.assert_array_equal(points, np.rint(-w.offset / w.scale))
-    assert zero_points(w.scale, w.offset + np.float32(0.003), 8)[0] == "f32"
-    assert zero_points(np.zeros((1, 1), np.float32), np.ones((1, 1), np.float32), 4)[0] == "f32"
+    assert zero_points(w.scale, w.offset + np.float32(0.003), 8)[0] == "offset"
+    assert zero_points(np.zeros((1, 1), np.float32), np.ones((1, 1), np.float32), 4)[0] == "offset"
+
+
+@TARGETS
+def test_scales_lie_in_f16_where_it_holds_them(target: Target) -> None:
+    """Nothing is rounded: sums would tell."""
+    half = np.array([[2.0**-20, 0.0, -0.1, 200.0]], np.float16).astype(np.float32)
+    held = F16 if target.can(can.CONVERT_F16) else F32
+    assert kinds_of(target, half, None, 4) == ("none", held)
+    assert kinds_of(target, half, half[:, ::-1] * np.float32(0.7) + 8 * half, 4) == ("offset", F32)
+    assert kinds_of(target, half, half[:, ::-1] * np.float32(0.5) + 8 * half, 4) == ("offset", held)
+    assert kinds_of(target, half, half * 3, 4) == ("i8", held)
+    for strange in (np.float32(0.1), np.float32(1e-12), np.float32(1e4), np.float32(np.nan)):
+        assert kinds_of(target, np.append(half, [[strange]], 1), None, 4) == ("none", F32)
+        least = np.array([[0.5, strange, 0.25, 1]], np.float32)  # behind the scale that is 0
+        assert kinds_of(target, half, least + 8 * half, 4) == ("offset", F32)

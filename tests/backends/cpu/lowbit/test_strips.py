@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from MNN.backends.cpu.amx.tiles import ROWS
-from MNN.backends.cpu.lowbit.layout import layout_of, pack, zero_points
 from MNN.backends.cpu.lowbit.strips import STEP, STRIP, StripRowsSpec, StripTilesSpec, step_bytes
 from MNN.backends.cpu.targets import Target
 from MNN.backends.cpu.targets.base import _host_target
@@ -15,7 +14,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.quant import QuantizedArray
 from MNN.ir.scalar import body_of
 from tests.backends.cpu import util
-from tests.backends.cpu.lowbit.test_lowbit import weights
+from tests.backends.cpu.lowbit.test_lowbit import laid, weights
 from tests.pairs import pairs
 
 F32 = DType.F32
@@ -41,10 +40,7 @@ def product(
     target = tiles()
     assert target is not None
     (m, k), n = a.shape, w.shape[0]
-    kind, points = zero_points(w.scale, w.offset, w.width)
-    layout = layout_of(target, k, w.width, w.scale.shape[1], kind)
-    packed = np.zeros(layout.nbytes(n), np.uint8)
-    pack(layout, w.codes, w.scale, points, packed)
+    layout, packed = laid(target, w)
     order = np.random.default_rng(1).permutation(m)
     spread = np.zeros((m, k + 3), np.float32)
     spread[order, :k] = a
@@ -58,7 +54,7 @@ def product(
     c = np.full((m, n + 2), 7, np.float32)
     bias = np.arange(n, dtype=np.float32)
     body = body_of([F32, F32], lambda b, x, y: b("add", x, y))
-    spec = StripTilesSpec(F32, w.width, kind, parts, body, ("n",))
+    spec = StripTilesSpec(F32, w.width, layout.zeros, layout.factors, parts, body, ("n",))
     arrays = {"a": strips, "b": packed, "c": c, "rows_c": (np.arange(m) * (n + 2)).astype(np.int32), "op0": bias}
     mb, nb, chunk = block
     numbers = {"m": m, "n": n, "mb": mb, "nb": nb, "steps": steps, "chunk": chunk}
@@ -70,13 +66,16 @@ def product(
 
 
 @needs_wide_vectors
-@pairs(width=[2, 4, 8], zeros=["none", "i8", "f32"], run=[16, 32, 64, 0], parts=[1, 2, 3], dtype=[F32, DType.BF16])
-def test_numbers_of_all_forms(width: int, zeros: str, run: int, parts: int, dtype: DType) -> None:
+@pairs(
+    width=[2, 4, 8], zeros=["none", "i8", "offset"], run=[16, 32, 64, 0], parts=[1, 2, 3], dtype=[F32, DType.BF16],
+    half=[False, True],
+)  # fmt: skip
+def test_numbers_of_all_forms(width: int, zeros: str, run: int, parts: int, dtype: DType, half: bool) -> None:
     """In one piece and in several, whatever lies behind the last row and column."""
     for m, n, steps in ((1, 70, 4), (33, 130, 2), (64, 16, 1), (77, 65, 7)):
         k = steps * STEP
         blocks = k // (run or k) if k % (run or k) == 0 else steps
-        w = weights(n, k, width, blocks, zeros)
+        w = weights(n, k, width, blocks, zeros, half=half)
         a = np.random.default_rng(m).normal(size=(m, k)).astype(np.float32)
         if dtype is DType.BF16:
             a = (a.view(np.uint32) & 0xFFFF0000).view(np.float32)

@@ -26,8 +26,9 @@ from tests.compiler.checks import cheap_tiles, check
 
 TOLERANCE = {"high": 2e-6, "normal": 3e-5, "low": 2e-2}
 CASES = [
-    (4, "none", 4, 100, "normal"), (4, "i8", 2, 64, "high"), (4, "f32", 1, 70, "normal"), (8, "none", 1, 161, "normal"),
-    (8, "f32", 4, 32, "low"), (8, "i8", 2, 9, "high"), (2, "i8", 8, 130, "normal"), (2, "f32", 4, 48, "low"),
+    (4, "none", 4, 100, "normal"), (4, "i8", 2, 64, "high"), (4, "offset", 1, 70, "normal"),
+    (8, "none", 1, 161, "normal"), (8, "offset", 4, 32, "low"), (8, "i8", 2, 9, "high"), (2, "i8", 8, 130, "normal"),
+    (2, "offset", 4, 48, "low"),
 ]  # fmt: skip
 pytestmark = pytest.mark.usefixtures("without_tiles")
 
@@ -38,7 +39,7 @@ def weight(width: int, zeros: str, n: int, k: int, blocks: int) -> QuantizedArra
     offsets = {
         "none": None,
         "i8": scale.astype(np.float32) * rng.integers(-half, half, (n, blocks)).astype(np.float32),
-        "f32": rng.normal(size=(n, blocks)).astype(np.float32) * 0.1,
+        "offset": rng.normal(size=(n, blocks)).astype(np.float32) * 0.1,
     }
     return QuantizedArray.of(values, scale.astype(np.float32), offsets[zeros], width, (n, k))
 

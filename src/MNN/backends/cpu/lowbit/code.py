@@ -45,11 +45,11 @@ class _Compressed(Contract):
         self.prefetches = False
 
     def record_bytes(self) -> Value:
-        head = block_record(self.weights.zeros, self.columns_of_panel).size
+        head = block_record(self.weights.zeros, self.weights.factors, self.columns_of_panel).size
         return self.k.slot("groups") * (4 * self.columns_of_panel) + head
 
     def record(self, start: Value, column: Value, lanes: int) -> BlockCode:
-        return BlockCode(self.b, self.weights.zeros, self.columns_of_panel, start, column, lanes)
+        return BlockCode(self.b, self.weights, self.columns_of_panel, start, column, lanes)
 
 
 class Expanding(_Compressed):
@@ -71,10 +71,8 @@ class Expanding(_Compressed):
                 self.record(b.gep(start, I8, block.index * size), column, self.lanes)
                 for start, column in zip(starts, columns, strict=True)
             ]
-            scales = [b.mul(r.scale(), 2.0**-SHIFT) for r in records]
-            zeros = [r.zero() for r in records] if spec.zeros != "none" else []
-            if spec.zeros == "f32":
-                zeros = [b.mul(z, 2.0**-SHIFT) for z in zeros]
+            scales = [r.scale(0) for r in records]
+            zeros = [r.zero(0) for r in records] if spec.zeros != "none" else []
             codes = [r.codes() for r in records]
             with b.loop(0, groups) as group:
                 here = [b.gep(start, I32, group.index * self.columns_of_panel) for start in codes]
@@ -92,7 +90,7 @@ class Expanding(_Compressed):
 
     def _number(self, code: Value, scale: Value, zeros: list[Value], j: int) -> Value:
         b = self.b
-        if self.weights.zeros == "f32":
+        if self.weights.zeros == "offset":
             return b.fma(code, scale, zeros[j])
         return b.mul(b.sub(code, zeros[j]) if zeros else code, scale)
 

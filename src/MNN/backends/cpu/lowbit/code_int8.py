@@ -57,7 +57,7 @@ class Int8Rows(TileStore):
         k, b, spec = self.k, self.b, self.spec
         n, nb = k.slot("n"), k.slot("nb")
         self.run = k.slot("groups") * self.steps
-        self.record_bytes = k.slot("groups") * (4 * self.wide) + block_record(spec.zeros, self.wide).size
+        self.record_bytes = k.slot("groups") * (4 * self.wide) + block_record(spec.zeros, spec.factors, self.wide).size
         n_blocks = b.udiv(n + nb - 1, nb)
         self.c, self.ops = k.pointer("c"), [k.pointer(f"op{i}") for i in range(len(spec.operands))]
         with b.loop(k.begin, k.end) as block:
@@ -109,7 +109,7 @@ class Int8Rows(TileStore):
 
     def _record(self, start: Value, j: int) -> BlockCode:
         """What the block at ``start`` says about vector ``j`` of the tile's columns."""
-        return BlockCode(self.b, self.spec.zeros, self.wide, start, self.first + j * self.lanes, self.lanes)
+        return BlockCode(self.b, self.spec, self.wide, start, self.first + j * self.lanes, self.lanes)
 
     def _ask_results(self, row: Value, height: int) -> None:
         """Asks for the memory of results long before they are stored: it is often far away."""

@@ -13,7 +13,7 @@ from MNN.backends.cpu.lang.halves import to_bf16
 from MNN.backends.cpu.lang.module import F32, I8, I32, I64, Kernel, Value
 from MNN.backends.cpu.lang.parts import parts_of
 from MNN.backends.cpu.lowbit.code import LINE, asks_ahead
-from MNN.backends.cpu.lowbit.layout import SHIFT, VECTORS, WORD, BlockCode, block_record, look_up
+from MNN.backends.cpu.lowbit.layout import VECTORS, WORD, BlockCode, block_record, look_up
 from MNN.backends.cpu.lowbit.strips import STEP, STRIP, SUMS, StripRowsSpec, StripTilesSpec, step_bytes
 from MNN.backends.cpu.products.epilogue import SUM, Epilogue
 from MNN.backends.cpu.products.tile_store import TileStore
@@ -74,7 +74,7 @@ class StripTiles(TileStore):
         k, b = self.k, self.b
         self.spec, self.step = spec, step_bytes(spec.parts)
         self.wide = VECTORS * _LANES
-        self.record = k.slot("groups") * (4 * self.wide) + block_record(spec.zeros, self.wide).size
+        self.record = k.slot("groups") * (4 * self.wide) + block_record(spec.zeros, spec.factors, self.wide).size
         self.steps, self.chunk = k.slot("steps"), k.slot("chunk")
         self.half = self.chunk * self.step
         state = b.gep(k.scratch, I8, self.half * 2)
@@ -153,11 +153,8 @@ class StripTiles(TileStore):
         block = b.udiv(group, groups)
         panel = b.udiv(column, self.wide) * k.slot("blocks") + block
         start, at = b.gep(k.pointer("b"), I8, panel * self.record), b.urem(column, self.wide)
-        record = BlockCode(b, spec.zeros, self.wide, start, at, _LANES)
-        scale = b.mul(record.scale(), 2.0**-SHIFT)
-        zero = None if spec.zeros == "none" else record.zero()
-        if zero is not None and spec.zeros == "f32":
-            zero = b.mul(zero, 2.0**-SHIFT)
+        record = BlockCode(b, spec, self.wide, start, at, _LANES)
+        scale, zero = record.scale(0), None if spec.zeros == "none" else record.zero(0)
         place = b.gep(record.codes(), I32, (group - block * groups) * self.wide)
         words = b.load(I32.vec(_LANES), place)
         asks_ahead(b, self.target, [place])
@@ -176,7 +173,7 @@ class StripTiles(TileStore):
         b = self.b
         if zero is None:
             value = b.mul(code, scale)
-        elif self.spec.zeros == "f32":
+        elif self.spec.zeros == "offset":
             value = b.fma(code, scale, zero)
         else:
             value = b.mul(b.sub(code, zero), scale)

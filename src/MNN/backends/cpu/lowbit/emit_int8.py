@@ -146,8 +146,9 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: Par
     kinds = DType.I8, DType.I8, DType.I32, c.dtype
     product_spec = Int8Spec.of(
         *kinds, mr, nv, True, epilogue.body, epilogue.kinds, 4,
-        width=layout.width, zeros=layout.zeros, parts=parts.number, merged=parts.merged, coarse=parts.coarse,
-        paired=parts.paired, wide=parts.wide, words=words_at_once(e.target, layout.width, layout.groups, parts.wide),
+        width=layout.width, zeros=layout.zeros, factors=layout.factors, parts=parts.number, merged=parts.merged,
+        coarse=parts.coarse, paired=parts.paired, wide=parts.wide,
+        words=words_at_once(e.target, layout.width, layout.groups, parts.wide),
     )  # fmt: skip
     mb = max(min(rows, e.target.l2_bytes // 2 // row), 1)
     mb = split_evenly(rows, -(-rows // mb), mr)

@@ -14,7 +14,7 @@ from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.low_precision import FEW_ROWS
 from MNN.backends.cpu.lowbit import emit_int8, emit_strips
-from MNN.backends.cpu.lowbit.layout import VECTORS, Layout, layout_of, pack, zero_points
+from MNN.backends.cpu.lowbit.layout import VECTORS, Layout, kinds_of, layout_of, pack, zero_points
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
 from MNN.backends.cpu.products.blocks import choose_grain
 from MNN.backends.cpu.products.dot import group_of, step_ratio
@@ -128,7 +128,7 @@ def rounds_to_bf16(target: Target, prim: p.CompressedMatMul) -> bool:
     """Whether the product is one for matrix units, and takes its left side in bf16."""
     x, scale = prim.inputs[0], prim.inputs[2].const
     assert scale is not None
-    layout = layout_of(target, x.shape[-1], prim.width, scale.shape[1], "none")
+    layout = layout_of(target, x.shape[-1], prim.width, scale.shape[1])
     return prim.row_bits > 0 and _takes_strips(target, elements(x.shape[:-1]), layout, x.shape[-1])
 
 
@@ -151,8 +151,10 @@ def _emit(e: Emitter, prim: p.CompressedMatMul, product: Product, few: bool, gro
     layout, weights = packed(e, prim.inputs[1:], prim.width, k)
     mr, nv = few_tile(e.target, m) if few else _tile(e, rows, n, -(-k // group))
     sides = (a.dtype, DType.BF16 if group > 1 else DType.F32, DType.F32, c.dtype)
-    more = group, layout.width, layout.zeros, few
-    spec = CompressedSpec(*sides, mr, nv, True, epilogue.body, epilogue.kinds, *more)
+    spec = CompressedSpec(
+        *sides, mr, nv, True, epilogue.body, epilogue.kinds, group,
+        width=layout.width, zeros=layout.zeros, factors=layout.factors, few=few,
+    )  # fmt: skip
     nr = spec.nr(e.target)
     mb = rows if not few else max(min(rows, _ROWS_OF_A // (4 * layout.blocks * layout.groups * layout.steps)), 1)
     parts = 1 if e.threads == 1 else e.threads * _PARTS
@@ -179,11 +181,11 @@ def packed(e: Emitter, constants: Sequence[Tensor], width: int, k: int, count: i
     offset = rest[0] if rest else None
     arrays = (codes, scale) if offset is None else (codes, scale, offset)
     ids = tuple(map(id, arrays))
-    known = ("zero points", *ids)
-    zeros = e.pool.kept_choices.get(known)
-    if zeros is None:
-        zeros = e.pool.kept_choices[known] = zero_points(scale, offset, width)[0]
-    layout = layout_of(e.target, k, width, scale.shape[1], str(zeros))
+    known = ("factors", *ids)
+    kinds = e.pool.kept_choices.get(known)
+    if kinds is None:
+        kinds = e.pool.kept_choices[known] = kinds_of(e.target, scale, offset, width)
+    layout = layout_of(e.target, k, width, scale.shape[1], *kinds)
     n = codes.shape[0] // count
     each = layout.nbytes(n)
     key, source = ("compressed", *ids, width, count), (*arrays, constants[0].keep)

@@ -113,7 +113,7 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: int
     }  # fmt: skip
     e.command(StripRowsSpec.of(a.dtype, parts), args, -(-m // ROWS), max(1, 4096 // (ROWS * product.k)))
     behind = (epilogue.body, epilogue.kinds) if halves is None else (halves, (SUM,))
-    spec = StripTilesSpec.of(c.dtype, layout.width, layout.zeros, parts, *behind)
+    spec = StripTilesSpec.of(c.dtype, layout.width, layout.zeros, layout.factors, parts, *behind)
     shares = cut(e.target, rows, n, layout, parts, 1 if halves is None else 2, e.threads)
     mb, nb = shares.mb, shares.nb
     args = {

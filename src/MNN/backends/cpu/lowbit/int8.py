@@ -96,6 +96,7 @@ class Int8Spec(ContractSpec):
 
     width: int = 4
     zeros: str = "none"
+    factors: DType = DType.F32
     parts: int = 1
     merged: bool = False
     coarse: bool = False
@@ -133,7 +134,7 @@ class Int8Spec(ContractSpec):
         found = super().traffic({**args, "k": k})
         return found | {
             "a": m * k * self.parts * (1 + self.wide),
-            "b": number(args, "n") * blocks * (column_bytes(self.zeros) + 4 * groups),
+            "b": number(args, "n") * blocks * (column_bytes(self.zeros, self.factors) + 4 * groups),
         }
 
 

@@ -12,29 +12,37 @@ to two's complement, shifted up and down again and converted. Codes of 8 bits ar
 
 Sums over a block are of A times whole numbers; they stay finite wherever A is, since A is multiplied by 2^-20 first and
 the scales by 2^20: both exact, but for numbers below 2^-106.
+
+Scales that are numbers of f16, as those of most GGUF files are, lie in f16 where the processor converts it: in blocks
+of 32 codes of 4 bits, a tenth to a sixth of all bytes less, and bytes are what a single row waits for. Offsets are then
+kept as the number that code 0 stands for, which is what such files have.
 """
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from MNN.backends.base.record import Record, word
+from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.module import F32, I8, I32, Builder, Value
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
+from MNN.ir.dtype import DType
 
 WORD = 32
 VECTORS = 4
 """Vectors of columns in a panel."""
 SHIFT = 20
 """A is multiplied by ``2^-SHIFT``, scales by ``2^SHIFT``."""
+_SHIFTS = {DType.F32: SHIFT, DType.F16: 8}
+_UP = np.float32(2.0 ** _SHIFTS[DType.F16])
+"""Scales and offsets in memory are times two to the power of these: f16 has fewer digits below 2^-14."""
 _TABLE, _BYTE = 16, 8
-_OFFSET_BYTES = {"none": 0, "i8": 1, "f32": 4}
 _AT_ONCE = 1 << 22
 """Bytes of codes that are packed at a time."""
 Numbers = npt.NDArray[Any]
@@ -46,11 +54,13 @@ class Layout:
 
     width: int
     zeros: str
-    """What stands for zero: "none" (code 2^(width - 1)), "i8" (a number subtracted from the code's value) or "f32" (a
-    number added after scaling)."""
+    """What stands for zero: "none" (code 2^(width - 1)), "i8" (a number subtracted from the code's value) or "offset"
+    (a number added after scaling)."""
     columns: int
     blocks: int
     groups: int
+    factors: DType = DType.F32
+    """How scales and offsets lie: f32, or f16, where offsets are those of code 0."""
 
     @property
     def steps(self) -> int:
@@ -60,7 +70,7 @@ class Layout:
     @property
     def record(self) -> int:
         """Bytes of a block in a panel."""
-        return block_record(self.zeros, self.columns).size + 4 * self.groups * self.columns
+        return block_record(self.zeros, self.factors, self.columns).size + 4 * self.groups * self.columns
 
     @property
     def panel(self) -> int:
@@ -72,19 +82,21 @@ class Layout:
 
 
 @functools.cache
-def block_record(zeros: str, columns: int) -> Record:
+def block_record(zeros: str, factors: DType, columns: int) -> Record:
     """What a block of a panel begins with, in front of its codes."""
-    words = [word("scales", "f32 [columns], times 2^SHIFT", size=4 * columns)]
+    kind = f"{factors.value} [columns], times 2^{_SHIFTS[factors]}"
+    words = [word("scales", kind, size=factors.size * columns)]
+    of_code = " of code 0" if factors is DType.F16 else ""
     if zeros == "i8":
         words.append(word("zeros", "i8 [columns]: zero points", size=columns))
-    elif zeros == "f32":
-        words.append(word("zeros", "f32 [columns]: offsets, times 2^SHIFT", size=4 * columns))
+    elif zeros == "offset":
+        words.append(word("zeros", f"offsets{of_code}: {kind}", size=factors.size * columns))
     return Record("block", *words, unit=4)
 
 
-def column_bytes(zeros: str) -> int:
+def column_bytes(zeros: str, factors: DType) -> int:
     """Bytes of a column of a block in front of its codes."""
-    return 4 + _OFFSET_BYTES[zeros]
+    return factors.size + {"none": 0, "i8": 1, "offset": factors.size}[zeros]
 
 
 def has_table(target: Target, width: int) -> bool:
@@ -97,9 +109,12 @@ def high_bits(width: int) -> int:
     return sum(1 << i for i in range(width - 1, WORD, width))
 
 
-def layout_of(target: Target, k: int, width: int, blocks: int, zeros: str) -> Layout:
+def layout_of(
+    target: Target, k: int, width: int, blocks: int, zeros: str = "none", factors: DType = DType.F32
+) -> Layout:
     """The layout of rows of ``k`` numbers; with several blocks, these must be whole words."""
-    return Layout(width, zeros, VECTORS * target.vector_bytes // 4, blocks, -(-k // blocks * width // WORD))
+    columns, groups = VECTORS * target.vector_bytes // 4, -(-k // blocks * width // WORD)
+    return Layout(width, zeros, columns, blocks, groups, factors)
 
 
 def zero_points(scale: Numbers, offset: Numbers | None, width: int) -> tuple[str, Numbers | None]:
@@ -113,7 +128,36 @@ def zero_points(scale: Numbers, offset: Numbers | None, width: int) -> tuple[str
         near = np.abs(ratio - whole) <= 2.0 ** (width - 22)
     if near.all() and whole.min() >= -128 and whole.max() <= 127:
         return "i8", whole.astype(np.int8)
-    return "f32", offset
+    return "offset", offset
+
+
+def kinds_of(target: Target, scale: Numbers, offset: Numbers | None, width: int) -> tuple[str, DType]:
+    """``zeros`` and ``factors`` of a :class:`Layout`: scales and offsets lie in f16 where it holds each of them."""
+    zeros, points = zero_points(scale, offset, width)
+    if not target.can(can.CONVERT_F16):
+        return zeros, DType.F32
+    with np.errstate(all="ignore"):
+        fit = np.array_equal(_halves(scale), scale * _UP)
+        if fit and zeros == "offset" and points is not None:
+            fit = np.array_equal(_halves(_of_code_0(scale, points, width)) / _UP + _half_range(scale, width), points)
+    return zeros, DType.F16 if fit else DType.F32
+
+
+def _halves(numbers: Numbers) -> Numbers:
+    """As they lie in f16, in f32."""
+    found: Numbers = (numbers * _UP).astype(np.float16).astype(np.float32)
+    return found
+
+
+def _half_range(scale: Numbers, width: int) -> Numbers:
+    """What lies between code 0 and the one whose value is 0."""
+    found: Numbers = scale * np.float32(1 << (width - 1))
+    return found
+
+
+def _of_code_0(scale: Numbers, offset: Numbers, width: int) -> Numbers:
+    found: Numbers = offset - _half_range(scale, width)
+    return found
 
 
 def pack(
@@ -122,9 +166,10 @@ def pack(
 ) -> None:  # fmt: skip
     """Fills ``out`` with the rows ``[N, bytes]`` of :class:`MNN.ir.quant.QuantizedArray` as columns."""
     n, have = codes.shape
-    fields: list[tuple[str, str, tuple[int, ...]]] = [("scale", "<f4", (layout.columns,))]
+    kind, up = ("<f2" if layout.factors is DType.F16 else "<f4"), np.float32(2.0 ** _SHIFTS[layout.factors])
+    fields: list[tuple[str, str, tuple[int, ...]]] = [("scale", kind, (layout.columns,))]
     if points is not None:
-        fields.append(("zero", "i1" if layout.zeros == "i8" else "<f4", (layout.columns,)))
+        fields.append(("zero", "i1" if layout.zeros == "i8" else kind, (layout.columns,)))
     fields.append(("codes", "<u4", (layout.groups, layout.columns)))
     panels = -(-n // layout.columns)
     records = out.view(np.dtype(fields)).reshape(panels, layout.blocks)
@@ -138,9 +183,12 @@ def pack(
         wide[: codes[rows].shape[0], :have] = codes[rows]
         words = wide.view("<u4").reshape(len(part), layout.columns, layout.blocks, layout.groups)
         part["codes"] = words.transpose(0, 2, 3, 1) ^ np.uint32(flip)
-        part["scale"] = _columns(scale[rows].astype(np.float32) * np.float32(2.0**SHIFT), layout, len(part))
+        part["scale"] = _columns(scale[rows].astype(np.float32) * up, layout, len(part))
         if points is not None:
-            kept = points[rows] if layout.zeros == "i8" else points[rows].astype(np.float32) * np.float32(2.0**SHIFT)
+            kept = points[rows]
+            if layout.zeros == "offset":
+                half = layout.factors is DType.F16
+                kept = (_of_code_0(scale[rows], kept, layout.width) if half else kept).astype(np.float32) * up
             part["zero"] = _columns(kept, layout, len(part))
 
 
@@ -172,24 +220,49 @@ def look_up(b: Builder, target: Target, width: int, words: Value, step: int) -> 
     return b.convert("sitofp", whole, F32.vec(lanes))
 
 
+class Compressed(Protocol):
+    """What a specification says of how weights lie (see :class:`Layout`)."""
+
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def zeros(self) -> str: ...
+
+    @property
+    def factors(self) -> DType: ...
+
+
 class BlockCode:
     """Reads what a block at ``start`` says about ``lanes`` columns from ``column`` (i64) of its panel on."""
 
-    def __init__(self, b: Builder, zeros: str, columns: int, start: Value, column: Value, lanes: int) -> None:
-        self._b, self._zeros, self._record = b, zeros, block_record(zeros, columns)
+    def __init__(
+        self, b: Builder, spec: Compressed, columns: int, start: Value, column: Value, lanes: int
+    ) -> None:  # fmt: skip
+        self._b, self._zeros, self._factors, self._width = b, spec.zeros, spec.factors, spec.width
+        self._record = block_record(spec.zeros, spec.factors, columns)
         self._start, self._column, self._lanes = start, column, lanes
 
-    def scale(self) -> Value:
-        """Times ``2^SHIFT``."""
-        return self._b.load(F32.vec(self._lanes), self._b.gep(self._start, F32, self._column))
+    def scale(self, shift: int = SHIFT) -> Value:
+        """Times ``2^shift``."""
+        return self._factor(self._start, shift)
 
-    def zero(self) -> Value:
-        """The zero points, or offsets times ``2^SHIFT``, as floats."""
-        b, after = self._b, self._b.gep(self._start, F32, self._record.index("zeros"))
+    def zero(self, shift: int = SHIFT) -> Value:
+        """The zero points, or offsets times ``2^shift``, as floats."""
+        b, after = self._b, self._b.gep(self._start, I8, self._record["zeros"])
         if self._zeros == "i8":
             small = b.load(I8.vec(self._lanes), b.gep(after, I8, self._column))
             return b.convert("sitofp", b.convert("sext", small, I32.vec(self._lanes)), F32.vec(self._lanes))
-        return b.load(F32.vec(self._lanes), b.gep(after, F32, self._column))
+        number = self._factor(after, shift)
+        if self._factors is not DType.F16:
+            return number
+        return b.fma(self.scale(shift), b.const(F32.vec(self._lanes), 1 << (self._width - 1)), number)
+
+    def _factor(self, place: Value, shift: int) -> Value:
+        b, kind = self._b, self._factors
+        value = element.load(b, kind, b.gep(place, element.storage_type(kind), self._column), self._lanes)
+        shift -= _SHIFTS[kind]
+        return b.mul(value, 2.0**shift) if shift else value
 
     def codes(self) -> Value:
         """The address of the first words."""

@@ -34,6 +34,7 @@ class CompressedSpec(ContractSpec):
 
     width: int = 4
     zeros: str = "none"
+    factors: DType = DType.F32
     few: bool = False
 
     def __post_init__(self) -> None:
@@ -46,7 +47,7 @@ class CompressedSpec(ContractSpec):
 
     def layout(self, target: Target, args: Mapping[str, int]) -> Layout:
         columns = VECTORS * target.lanes(DType.F32)
-        return Layout(self.width, self.zeros, columns, args["blocks"], args["groups"])
+        return Layout(self.width, self.zeros, columns, args["blocks"], args["groups"], self.factors)
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         """A tile of sums; then rows of A and their sums block by block, or an expanded panel."""
@@ -62,5 +63,5 @@ class CompressedSpec(ContractSpec):
         if self.routed:
             return found
         blocks, groups = number(args, "blocks"), number(args, "groups")
-        found["b"] = number(args, "n") * blocks * (column_bytes(self.zeros) + 4 * groups)
+        found["b"] = number(args, "n") * blocks * (column_bytes(self.zeros, self.factors) + 4 * groups)
         return found

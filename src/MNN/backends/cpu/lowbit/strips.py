@@ -104,6 +104,7 @@ class StripTilesSpec(GeneratedSpec):
     out: DType
     width: int
     zeros: str
+    factors: DType
     parts: int
     epilogue: Body | None = None
     operands: tuple[str, ...] = field(default=())
@@ -148,7 +149,7 @@ class StripTilesSpec(GeneratedSpec):
         m, n, blocks, groups = (number(args, slot) for slot in ("m", "n", "blocks", "groups"))
         found = {
             "a": m * number(args, "steps") * STEP * self.parts * DType.BF16.size,
-            "b": n * (1 + self.halves) * blocks * (column_bytes(self.zeros) + 4 * groups),
+            "b": n * (1 + self.halves) * blocks * (column_bytes(self.zeros, self.factors) + 4 * groups),
             "c": m * n * self.out.size,
         }
         return found | operand_bytes(self.operands, self.epilogue, [np.zeros(1)] * len(self.operands), m, n)

@@ -151,7 +151,7 @@ def _emit_lowbit(e: Emitter, work: _Routed, layout: Layout, weights: Ref) -> Non
     mr, nv = few_tile(e.target, work.each) if few else choose_tile(e.target, _EVEN_ROWS, work.n, work.k)
     spec = CompressedSpec.of(
         work.left.dtype, DType.F32, DType.F32, work.into.dtype, mr, nv, True, work.body, (), 1,
-        width=layout.width, zeros=layout.zeros, few=few, routed=True,
+        width=layout.width, zeros=layout.zeros, factors=layout.factors, few=few, routed=True,
     )  # fmt: skip
     rows = e.grid(work.rows, work.broadcast(work.left.strides))
     unit = max(mr, min(most_few(e.target), _ROWS_OF_A // (4 * work.k))) if few else _unit(e, 4 * work.k)
@@ -169,7 +169,7 @@ def _emit_int8(e: Emitter, work: _Routed, layout: Layout, weights: Ref) -> None:
     mr, nv = emit_int8.tile_of(e.target, work.each)
     spec = Int8Spec.of(
         DType.I8, DType.I8, DType.I32, work.into.dtype, mr, nv, True, work.body, (), 4,
-        width=layout.width, zeros=layout.zeros, wide=parts.wide,
+        width=layout.width, zeros=layout.zeros, factors=layout.factors, wide=parts.wide,
         words=words_at_once(e.target, layout.width, layout.groups, parts.wide), routed=True,
     )  # fmt: skip
     strides = tuple(row * s for s in st.dense(work.left_shape, natural(len(work.left_shape))))
