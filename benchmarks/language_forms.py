@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from MNN.ir.quant import QuantizedArray
+from MNN.ir.quant import FEWEST_ROW_BITS, QuantizedArray
 from MNN.llm.engine.loaded import quantize, with_rounding
 from MNN.llm.engine.paged import PagedDecoder
 from MNN.llm.files import Weights, open_weights, read_config
@@ -58,7 +58,7 @@ class Rounded:
         bits, block, symmetric = self._form
         bits = max(bits, 8) if "embed" in name or "lm_head" in name else bits
         found: QuantizedArray = quantize(data, bits, block or data.shape[1], symmetric)
-        return with_rounding(found, name, self._rounds)
+        return with_rounding(found, name, FEWEST_ROW_BITS if self._rounds else 0)
 
 
 def measured(model: Path, tokens: list[int]) -> Iterator[tuple[str, float, float]]:

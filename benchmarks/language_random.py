@@ -1,6 +1,6 @@
 """GGUF files of random weights in the shapes of known language models, which need no download:
 
-    python -m benchmarks.language_random qwen2-0.5b model.gguf [--form q4_0|q4_1|q8_0]
+    python -m benchmarks.language_random qwen2-0.5b model.gguf [--form q4_0|q4_1|q4_k|q8_0]
 
 Matrices are in the form, the table of embeddings (which is the last layer, too) in Q8_0, as converters leave it. The
 tokenizer has the 256 bytes, pairs of these, and pairs with another byte: as many merges as those of trained models.
@@ -19,9 +19,10 @@ import numpy as np
 
 from MNN.llm.text.tokenizer import byte_characters
 
-BLOCK = 32
-FORMS = {"q4_0": 2, "q4_1": 3, "q8_0": 8}
+FORMS = {"q4_0": 2, "q4_1": 3, "q4_k": 12, "q8_0": 8}
 """Numbers of GGUF's kinds of tensors."""
+BLOCKS = {"q4_0": 32, "q4_1": 32, "q4_k": 256, "q8_0": 32}
+"""Numbers of a block; rows of matrices must be of whole ones."""
 _F32, _ALIGNED = 0, 32
 _STRING, _ARRAY = 8, 9
 
@@ -105,14 +106,21 @@ def metadata_of(shape: Shape, longest: int) -> dict[str, Any]:
 
 def blocks(rng: np.random.Generator, form: str, count: int) -> np.ndarray:
     """So many random blocks of a form, whose numbers have a standard deviation of about 0.02."""
+    size = BLOCKS[form]
     if form == "q8_0":
-        found = np.zeros(count, [("scale", "<f2"), ("codes", "i1", BLOCK)])
-        found["codes"] = rng.integers(-127, 128, (count, BLOCK), np.int8)
+        found = np.zeros(count, [("scale", "<f2"), ("codes", "i1", size)])
+        found["codes"] = rng.integers(-127, 128, (count, size), np.int8)
         found["scale"] = 0.02 / 73 * rng.uniform(0.8, 1.2, count)
         return found
+    if form == "q4_k":  # scales and minima of 32 numbers each, in 6 bits, times those of the block
+        found = np.zeros(count, [("scale", "<f2"), ("least", "<f2"), ("parts", "u1", 12), ("codes", "u1", size // 2)])
+        found["parts"], found["codes"] = (rng.integers(0, 256, found[x].shape, np.uint8) for x in ("parts", "codes"))
+        found["scale"] = 0.02 / 4.6 / 32 * rng.uniform(0.8, 1.2, count)
+        found["least"] = found["scale"] * np.float16(7.5)
+        return found
     fields = [("scale", "<f2")] + ([("least", "<f2")] if form == "q4_1" else [])
-    found = np.zeros(count, [*fields, ("codes", "u1", BLOCK // 2)])
-    found["codes"] = rng.integers(0, 256, (count, BLOCK // 2), np.uint8)
+    found = np.zeros(count, [*fields, ("codes", "u1", size // 2)])
+    found["codes"] = rng.integers(0, 256, (count, size // 2), np.uint8)
     found["scale"] = 0.02 / 4.6 * rng.uniform(0.8, 1.2, count)
     if form == "q4_1":
         found["least"] = found["scale"] * np.float16(-7.5)
@@ -125,7 +133,7 @@ def write(shape: Shape, path: Path, form: str = "q4_0", seed: int = 0, longest: 
     for name, size in tensors_of(shape):
         kind = None if len(size) == 1 or "gate_inp" in name else "q8_0" if name.startswith("token_embd") else form
         count = int(np.prod(size))
-        nbytes = 4 * count if kind is None else count // BLOCK * blocks(rng, kind, 1).nbytes
+        nbytes = 4 * count if kind is None else count // BLOCKS[kind] * blocks(rng, kind, 1).nbytes
         head += _text(name) + struct.pack(f"<I{len(size)}Q", len(size), *reversed(size))
         head += struct.pack("<IQ", _F32 if kind is None else FORMS[kind], at)
         at += nbytes + -nbytes % _ALIGNED
@@ -138,7 +146,7 @@ def write(shape: Shape, path: Path, form: str = "q4_0", seed: int = 0, longest: 
         for name, size, kind in chosen:
             count = int(np.prod(size))
             if kind is not None:
-                data = blocks(rng, kind, count // BLOCK).tobytes()
+                data = blocks(rng, kind, count // BLOCKS[kind]).tobytes()
             elif "norm" in name:
                 data = np.ones(count, np.float32).tobytes()
             else:

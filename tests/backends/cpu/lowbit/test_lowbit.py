@@ -40,9 +40,10 @@ def weights(
     return QuantizedArray(codes, scale.astype(np.float32), offset, width, (n, k), width)
 
 
-def laid(target: Target, w: QuantizedArray) -> tuple[Layout, np.ndarray]:
+def laid(target: Target, w: QuantizedArray, rounded: bool = False) -> tuple[Layout, np.ndarray]:
     """How weights lie, and the bytes that a kernel reads."""
-    layout = layout_of(target, w.shape[1], w.width, w.scale.shape[1], *kinds_of(target, w.scale, w.offset, w.width))
+    kinds = kinds_of(target, w.scale, w.offset, w.width, rounded)
+    layout = layout_of(target, w.shape[1], w.width, w.scale.shape[1], *kinds)
     packed = np.zeros(layout.nbytes(w.shape[0]), np.uint8)
     pack(layout, w.codes, w.scale, zero_points(w.scale, w.offset, w.width)[1], packed)
     return layout, packed
@@ -50,11 +51,11 @@ def laid(target: Target, w: QuantizedArray) -> tuple[Layout, np.ndarray]:
 
 def product(
     spec: CompressedSpec, target: Target, w: QuantizedArray, a: np.ndarray, mb: int, nb: int, checked: bool = False,
-    more: dict[str, np.ndarray] | None = None,
+    more: dict[str, np.ndarray] | None = None, rounded: bool = False,
 ) -> np.ndarray:  # fmt: skip
     """The kernel's result for A ``[m, k]``, whose rows lie apart and out of order."""
     (m, k), n = a.shape, w.shape[0]
-    layout, packed = laid(target, w)
+    layout, packed = laid(target, w, rounded)
     assert layout.zeros == spec.zeros
     spec = dataclasses.replace(spec, factors=layout.factors)
     order = np.random.default_rng(1).permutation(m)
@@ -196,5 +197,29 @@ def test_scales_lie_in_f16_where_it_holds_them(target: Target) -> None:
     assert kinds_of(target, half, half * 3, 4) == ("i8", held)
     for strange in (np.float32(0.1), np.float32(1e-12), np.float32(1e4), np.float32(np.nan)):
         assert kinds_of(target, np.append(half, [[strange]], 1), None, 4) == ("none", F32)
+        if abs(strange) > 1:
+            assert kinds_of(target, np.append(half, [[strange]], 1), None, 4, rounded=True) == ("none", F32)
         least = np.array([[0.5, strange, 0.25, 1]], np.float32)  # behind the scale that is 0
         assert kinds_of(target, half, least + 8 * half, 4) == ("offset", F32)
+
+
+@pairs(target=util.TARGETS, width=[2, 4, 8], zeros=["none", "i8", "offset"], few=[True, False])
+def test_scales_may_be_rounded(target: Target, width: int, zeros: str, few: bool) -> None:
+    """To numbers of f16 times 2^-8, and so may what code 0 stands for; whole zero points are kept."""
+
+    def held(numbers: np.ndarray) -> np.ndarray:
+        return (numbers * 256).astype(np.float16).astype(np.float32) / 256
+
+    w, half = weights(70, 64, width, 2, zeros), 1 << (width - 1)
+    scale, offset = held(w.scale), w.offset
+    if zeros == "i8":
+        offset = np.rint(-w.offset / w.scale) * -scale
+    elif zeros == "offset":
+        offset = held(w.offset - half * w.scale) + half * scale
+    a = np.random.default_rng(0).normal(size=(5, 64)).astype(np.float32)
+    spec = spec_of(target, width, zeros, few, 5)
+    found = product(spec, target, w, a, 5, 2 * spec.nr(target), rounded=True)
+    if not target.can(can.CONVERT_F16):
+        scale, offset = w.scale, w.offset
+    wide = dataclasses.replace(w, scale=scale, offset=offset).dequantize().astype(np.float64).T
+    assert (np.abs(found - a @ wide) <= 3e-7 * (np.abs(a) @ np.abs(wide))).all()

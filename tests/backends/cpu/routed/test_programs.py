@@ -59,9 +59,11 @@ def quantized(rng: np.random.Generator, rows: int, k: int, bits: int, kind: int)
     half, blocks = 1 << (bits - 1), int(rng.choice([d for d in (1, 2, 3, k // 32) if k // 32 % d == 0]))
     values = rng.integers(-half, half, (rows, k)).astype(np.int8)
     values[0, :2] = -half, half - 1
-    scale = rng.uniform(0.01, 0.1, (rows, blocks)).astype(np.float32)
-    points = rng.integers(-half, half, (rows, blocks)) if kind == 1 else rng.uniform(-half, half, (rows, blocks))
+    scale = rng.uniform(0.01, 0.1, (rows, blocks)).astype(np.float16).astype(np.float32)
+    points = rng.integers(1 - half, half, (rows, blocks)) if kind == 1 else rng.uniform(-half, half, (rows, blocks))
     offset = (scale * points).astype(np.float32) if kind else None
+    if kind == 2:  # code 0 stands for a number of f16, too, so that nothing is lost where rows are rounded
+        offset = (scale * (points - half)).astype(np.float16).astype(np.float32) + half * scale
     return QuantizedArray.of(values, scale, offset, bits, (rows, k))
 
 

@@ -49,6 +49,8 @@ _TILE_COSTS, _TILE_COSTS_OF_16 = (1.9, 2.8, 3.8, 4.8, 5.9), (1.8, 2.0, 3.2)
 """Relative times (measured) of tiles of 1, 2, ... rows, with 32 registers and with 16."""
 _ROWS_OF_A = 512 << 10
 """Bytes of A that few rows may take in a worker's scratch memory."""
+_SMALL_BLOCK = 128
+"""Numbers that share a scale, up to which scales are several per cent of all bytes."""
 _PARTS = 4
 """Blocks for each of several threads."""
 
@@ -74,7 +76,7 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     product = replace(product, epilogue=epilogue)
     m, group = room_of(product.m), group_of(e.target, x.dtype) if x.dtype is DType.BF16 else 1
     row_bits = FEWEST_ROW_BITS if e.precision == "low" else prim.row_bits
-    layout, weights = packed(e, prim.inputs[1:], prim.width, k)
+    layout, weights = packed(e, prim.inputs[1:], prim.width, k, prim.row_bits)
     bytes_ = emit_int8.possible(e.target, layout)
     many, tiles = m > (SMALL.room if row_bits and bytes_ else most_few(e.target)), amx.available(e.target)
     few = m <= FEW_ROWS if group > 1 else not many
@@ -99,7 +101,7 @@ def emit_halves(e: Emitter, prim: p.CompressedMatMul, out: Tensor, body: Body) -
     m, n, k = elements(out.shape[:-1]), out.shape[-1], prim.inputs[0].shape[-1]
     if n % emit_strips.LANES or not amx.available(e.target):
         return False
-    layout, weights = packed(e, prim.inputs[1:], prim.width, k)
+    layout, weights = packed(e, prim.inputs[1:], prim.width, k, prim.row_bits)
     if not _takes_strips(e.target, m, layout, k):
         return False
     product = _product(e, prim, out)
@@ -148,7 +150,7 @@ def _emit(e: Emitter, prim: p.CompressedMatMul, product: Product, few: bool, gro
     a, c, epilogue = product.a, product.c, product.epilogue
     m, n, k = product.m, product.n, product.k
     rows = room_of(m)
-    layout, weights = packed(e, prim.inputs[1:], prim.width, k)
+    layout, weights = packed(e, prim.inputs[1:], prim.width, k, prim.row_bits)
     mr, nv = few_tile(e.target, m) if few else _tile(e, rows, n, -(-k // group))
     sides = (a.dtype, DType.BF16 if group > 1 else DType.F32, DType.F32, c.dtype)
     spec = CompressedSpec(
@@ -172,23 +174,27 @@ def _emit(e: Emitter, prim: p.CompressedMatMul, product: Product, few: bool, gro
     e.command(spec, args, blocks, grain, 2 * m * n * k)
 
 
-def packed(e: Emitter, constants: Sequence[Tensor], width: int, k: int, count: int = 1) -> tuple[Layout, Ref]:
+def packed(
+    e: Emitter, constants: Sequence[Tensor], width: int, k: int, row_bits: int, count: int = 1
+) -> tuple[Layout, Ref]:
     """Codes, scales and, where there are any, offsets as kernels take them, packed once: ``count`` matrices that lie
-    one above the other, each in panels of its own."""
+    one above the other, each in panels of its own. Where rows are rounded, to ``row_bits`` at most 12, scales of small
+    blocks are, too, if that makes them smaller."""
     codes, scale, *rest = (t.const for t in constants)
     assert codes is not None
     assert scale is not None
     offset = rest[0] if rest else None
     arrays = (codes, scale) if offset is None else (codes, scale, offset)
     ids = tuple(map(id, arrays))
-    known = ("factors", *ids)
+    rounded = (row_bits > 0 or e.precision == "low") and k // scale.shape[1] <= _SMALL_BLOCK
+    known = ("factors", *ids, rounded)
     kinds = e.pool.kept_choices.get(known)
     if kinds is None:
-        kinds = e.pool.kept_choices[known] = kinds_of(e.target, scale, offset, width)
+        kinds = e.pool.kept_choices[known] = kinds_of(e.target, scale, offset, width, rounded)
     layout = layout_of(e.target, k, width, scale.shape[1], *kinds)
     n = codes.shape[0] // count
     each = layout.nbytes(n)
-    key, source = ("compressed", *ids, width, count), (*arrays, constants[0].keep)
+    key, source = ("compressed", *ids, width, count, rounded), (*arrays, constants[0].keep)
     buffer, fresh = e.pool.reserve(key, each * count, DType.U8, source)
     if fresh:
         assert buffer.const is not None

@@ -40,6 +40,8 @@ VECTORS = 4
 SHIFT = 20
 """A is multiplied by ``2^-SHIFT``, scales by ``2^SHIFT``."""
 _SHIFTS = {DType.F32: SHIFT, DType.F16: 8}
+_NEARLY = 2.0**-11
+"""Of a number that is rounded to f16, what may be lost; of small ones, so much of that of the largest."""
 _UP = np.float32(2.0 ** _SHIFTS[DType.F16])
 """Scales and offsets in memory are times two to the power of these: f16 has fewer digits below 2^-14."""
 _TABLE, _BYTE = 16, 8
@@ -131,16 +133,32 @@ def zero_points(scale: Numbers, offset: Numbers | None, width: int) -> tuple[str
     return "offset", offset
 
 
-def kinds_of(target: Target, scale: Numbers, offset: Numbers | None, width: int) -> tuple[str, DType]:
-    """``zeros`` and ``factors`` of a :class:`Layout`: scales and offsets lie in f16 where it holds each of them."""
+def kinds_of(
+    target: Target, scale: Numbers, offset: Numbers | None, width: int, rounded: bool = False
+) -> tuple[str, DType]:
+    """``zeros`` and ``factors`` of a :class:`Layout`: scales and offsets lie in f16 where it holds each of them, or,
+    where they may be ``rounded``, nearly (:data:`_NEARLY`)."""
     zeros, points = zero_points(scale, offset, width)
     if not target.can(can.CONVERT_F16):
         return zeros, DType.F32
     with np.errstate(all="ignore"):
-        fit = np.array_equal(_halves(scale), scale * _UP)
+        held = _halves(scale) / _UP
+        fit = _equal(held, scale, rounded)
         if fit and zeros == "offset" and points is not None:
-            fit = np.array_equal(_halves(_of_code_0(scale, points, width)) / _UP + _half_range(scale, width), points)
+            least = _of_code_0(scale, points, width)
+            if rounded:
+                fit = _equal(_halves(least) / _UP, least, rounded)
+            else:
+                fit = np.array_equal(_halves(least) / _UP + _half_range(scale, width), points)
     return zeros, DType.F16 if fit else DType.F32
+
+
+def _equal(held: Numbers, numbers: Numbers, rounded: bool) -> bool:
+    """Whether all numbers are ``held``, or nearly."""
+    if not rounded:
+        return np.array_equal(held, numbers)
+    largest = np.abs(numbers).max(initial=0)
+    return bool((np.abs(held - numbers) <= np.maximum(np.abs(numbers), largest * _NEARLY) * _NEARLY).all())
 
 
 def _halves(numbers: Numbers) -> Numbers:

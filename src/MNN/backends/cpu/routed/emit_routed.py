@@ -108,7 +108,7 @@ def emit_routed(e: Emitter, group: Group) -> bool:
     if prim.width == 0:
         _emit_floats(e, work, weights[0])
         return store_back(e, out, result)
-    layout, panels = packed(e, weights, prim.width, k, prim.count)
+    layout, panels = packed(e, weights, prim.width, k, prim.row_bits, prim.count)
     name = f"{prim.width}-bit routed weights"
     ways = [Candidate(name, cycles, lambda: _emit_lowbit(e, work, layout, panels))]
     if (prim.row_bits == FEWEST_ROW_BITS or e.precision == "low") and emit_int8.possible(e.target, layout):
