@@ -20,6 +20,8 @@ from MNN.expr.var import Var
 
 Colour = float | Sequence[float]
 _KINDS = (LINE_4, LINE_8, LINE_AA, 0, 1)
+_PLAIN = frozenset((LINE_4, LINE_8, 0, 1))
+_DRAWN = frozenset((np.dtype(np.uint8), np.dtype(np.float32)))
 _HALF = 1 << (SHIFT - 1)
 _FARTHEST = 1 << 31
 _THICKEST = (1 << 15) - 1
@@ -52,6 +54,12 @@ class _Shape(NamedTuple):
 
 
 def _paint(img: Any, colour: Colour, shape: _Shape) -> None:
+    usual = type(img) is np.ndarray and img.dtype in _DRAWN and type(shape.kind) is int and shape.kind in _PLAIN
+    if usual and img.size and img.flags.writeable:
+        extents = img.shape  # as most are, before what takes longer to ask
+        if len(extents) in (2, 3) and (target := surface(img)) is not None:
+            shape.draw(target, _ink(img.dtype, extents[2] if len(extents) == 3 else 1, _numbers(colour)))
+            return
     if shape.kind not in _KINDS:
         raise MNNError(f"lineType is {shape.kind}; it must be LINE_4, LINE_8 or LINE_AA")
     if type(shape.kind) is not int:
@@ -135,6 +143,10 @@ def _ink(dtype: np.dtype[Any], channels: int, colour: tuple[float, ...]) -> Ink:
 
 
 def _point(value: Any, shift: int, what: str) -> tuple[int, int]:
+    if shift == 0 and type(value) is tuple and len(value) == 2:  # as most are
+        x, y = value
+        if type(x) is type(y) is int and -_FARTHEST <= x < _FARTHEST and -_FARTHEST <= y < _FARTHEST:
+            return x << SHIFT, y << SHIFT
     if not 0 <= shift <= SHIFT:
         raise MNNError(f"shift is {shift}; it must be from 0 to {SHIFT}")
     if type(value) is not tuple or len(value) != 2 or type(value[0]) is not int or type(value[1]) is not int:

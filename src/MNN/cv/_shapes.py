@@ -22,6 +22,8 @@ _FARTHEST = 1e140
 
 def _points(points: object) -> Array:
     """Points (count, 2) of an array of points in any shape."""
+    if type(points) is np.ndarray and points.dtype == np.int32 and points.size > 1 and not points.size % 2:
+        return points.reshape(-1, 2)  # what most are, before what takes longer to ask
     array = as_array(points, "points")
     if array.size < 2 or array.size % 2:
         raise ShapeError(f"points must be pairs (x, y); they have the shape {array.shape}")
@@ -39,9 +41,11 @@ def contourArea(points: ArrayLike, oriented: bool = False) -> float:  # noqa: N8
 
 
 def boundingRect(points: ArrayLike) -> list[int]:  # noqa: N802
-    """The upright rectangle around points, or around a picture's pixels that are not 0: x, y, width, height."""
+    """The upright rectangle around points, or around a picture's pixels that are not 0: x, y, width, height. Bytes
+    (h, w) are a picture also where it has two columns."""
     array = as_array(points, "points")
-    if (array.ndim == 2 and array.shape[1] != 2) or (array.ndim == 3 and 2 not in array.shape[1:]):
+    two = 2 in array.shape[1:] and (array.ndim > 2 or array.dtype not in (np.uint8, np.bool_))
+    if array.ndim in (2, 3) and not two:
         left, right, top, bottom = bounds(array.reshape(array.shape[:2]))
         if right < 0:
             return [0, 0, 0, 0]

@@ -45,7 +45,7 @@ def surface(image: Array) -> Surface | None:
     """An array (height, width) or (height, width, channels) as a surface; None where its pixels lie apart or are too
     large."""
     shape, strides, pixel = image.shape, image.strides, image.itemsize
-    if image.ndim == 3:
+    if len(shape) == 3:
         if strides[2] != pixel:
             return None
         pixel *= shape[2]

@@ -21,7 +21,7 @@ class _Room:
         each = 2 * (count + 1)
         self.points, self.result, self.order = np.empty((count, 2)), np.empty(NUMBERS), np.empty(3 * each, np.int32)
         order = address(self.order)
-        self.places = address(self.points), address(self.result), order, order + 4 * each, order + 8 * each
+        self.place, self.found = address(self.points), (address(self.result), order, order + 4 * each, order + 8 * each)
 
 
 class _Own(threading.local):
@@ -57,8 +57,7 @@ def _run(points: Array, what: Measure, clockwise: bool) -> _Room:
     count = len(points)
     room = _OWN.room if count <= _FEW else _Room(count)
     room.points[:count] = points
-    place, result, *order = room.places
-    kernel(place, count, what, clockwise, result, *order)
+    kernel(room.place, count, what, clockwise, *room.found)
     return room
 
 
