@@ -37,7 +37,7 @@ def _smooth(
     spec = BilateralSpec.of(TYPES[dtype], shape[2])
     height, width = (n - 2 * radius for n in shape[:2])
     offsets = np.array([row * shape[1] + column for row, column, _ in taps], np.int64)
-    weights = np.array([weight for _, _, weight in taps], np.float32)
+    weights = np.array([math.log2(weight) if weight > 0 else -math.inf for _, _, weight in taps], np.float32)
     band = bands(height, height * width * len(taps))
     args = {
         "src_row": shape[1], "width": width, "height": height, "band": band, "taps": len(taps),

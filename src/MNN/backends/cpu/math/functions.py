@@ -158,6 +158,15 @@ def exp2(b: Builder, x: Value) -> Value:
     return _scale(b, b.fma(r, horner(b, r, f.table["exp2"]), 1.0), n, ni, 0, False)
 
 
+def exp2_ranged(b: Builder, x: Value) -> Value:
+    """2^x for x within 1 of the exponents of normal numbers: the whole part is added to the exponent as it is."""
+    f, it = format_of(x.type), int_like(x.type)
+    t = b.add(x, f.magic)
+    r = b.sub(x, b.sub(t, f.magic))
+    p = b.fma(r, horner(b, r, f.table["exp2"]), 1.0)
+    return b.bitcast(b.add(b.bitcast(p, it), b.shl(b.bitcast(t, it), f.mantissa)), x.type)
+
+
 def expm1(b: Builder, x: Value) -> Value:
     """e^x - 1 without cancellation near 0."""
     f = format_of(x.type)

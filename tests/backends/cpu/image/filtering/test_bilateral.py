@@ -27,7 +27,7 @@ def test_bilateral(planes: int, dtype: DType, target: Target, checked: bool) -> 
         want = sum(p * w for p, w in zip(parts, weights, strict=True)) / sum(weights)
         out = np.full((planes, height * width + 1), 7, dtype.numpy)
         offsets = np.array([y * (width + 2) + x for y, x, _ in taps])
-        near = np.array([w for _, _, w in taps], np.float32)
+        near = np.log2(np.array([w for _, _, w in taps], np.float32))
         slots = {
             "src_row": width + 2, "width": width, "height": height, "band": 3, "taps": len(taps),
             "offsets": offsets.ctypes.data, "weights": near.ctypes.data, "centre": width + 3,

@@ -10,19 +10,21 @@ from MNN.backends.cpu.image.numbers import rounded, widened
 from MNN.backends.cpu.lang.element import storage_type
 from MNN.backends.cpu.lang.module import F32, I64, Kernel, Value
 from MNN.backends.cpu.lang.nest import minimum
-from MNN.backends.cpu.math.functions import exp2
+from MNN.backends.cpu.math.functions import exp2_ranged
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
+_LEAST = -125.0
+"""Powers of two that are less are taken to be this one."""
 _VECTORS = 2
 """At a time, so that none waits for another's sums."""
 
 
 @dataclass(frozen=True)
 class BilateralSpec(KernelSpec):
-    """``out_c[y, x] = sum over taps t of w_t * in_c[y, x + offset_t] / sum of w_t``, where ``w_t = weight_t *
-    2^(factor * d * d)`` and d is the sum of differences from the channels at ``x + centre``; ``planes`` 1 or 3 channels
-    of type ``dtype`` (u8 or f32), each in memory of its own, with what lies outside of the picture around them.
+    """``out_c[y, x] = sum over taps t of w_t * in_c[y, x + offset_t] / sum of w_t``, where ``w_t = 2^(weight_t +
+    factor * d * d)`` and d is the sum of differences from the channels at ``x + centre``; ``planes`` 1 or 3 channels of
+    type ``dtype`` (u8 or f32), each in memory of its own, with what lies outside of the picture around them.
 
     Slots: ``in0``, ``out0``, ``in1`` ..., ``src_row`` (elements from one row of an input to the next), ``width``,
     ``height``, ``band`` (rows of a block), ``taps``, ``offsets`` (i64), ``weights`` (f32), ``centre``, ``factor``
@@ -67,12 +69,15 @@ class BilateralSpec(KernelSpec):
         factor = b.splat(k.slot("factor", F32), lanes)
         with b.loop(0, k.slot("taps"), carry=[b.const(t, 0.0)] * (self.planes + 1)) as tap:
             values = taken(b.load(I64, b.gep(k.pointer("offsets"), I64, tap.index)))
-            apart = [b.intrinsic("fabs", b.sub(x, y)) for x, y in zip(values, centre, strict=True)]
+            apart = [b.sub(x, y) for x, y in zip(values, centre, strict=True)]
             total = apart[0]
+            if len(apart) > 1:
+                total = b.intrinsic("fabs", total)
             for more in apart[1:]:
-                total = b.add(total, more)
+                total = b.add(total, b.intrinsic("fabs", more))
             near = b.splat(b.load(F32, b.gep(k.pointer("weights"), F32, tap.index)), lanes)
-            weight = b.mul(exp2(b, b.mul(b.mul(total, total), factor)), near)
+            power = b.fma(b.mul(total, total), factor, near)
+            weight = exp2_ranged(b, b.select(b.fcmp("ogt", power, _LEAST), power, _LEAST))
             *sums, weights = tap.carried
             tap.next(*(b.fma(x, weight, s) for x, s in zip(values, sums, strict=True)), b.add(weights, weight))
         *sums, weights = tap.results
