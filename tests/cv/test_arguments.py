@@ -10,6 +10,9 @@ import MNN.cv as cv
 import MNN.expr as F  # noqa: N812 - as PyMNN's documentation has it
 from MNN.cv import _array
 from MNN.errors import MNNError, ShapeError
+from MNN.expr.build import picture
+from MNN.expr.types import storable
+from MNN.ir.dtype import DType
 from tests.cv.opencv_cases import pictures
 
 NOISE = pictures()["noise"]
@@ -260,3 +263,13 @@ def test_colours_are_no_views(code: str) -> None:
     want = np.array(found)
     im[:] = 200
     np.testing.assert_array_equal(np.asarray(found), want)
+
+
+@pytest.mark.parametrize("size", [3, 700])
+@pytest.mark.parametrize("kind", ["u1", "i1", "u2", "i2", "i4", "i8", "f4", "f8", "?"])
+def test_results_are_of_types_that_vars_have(kind: str, size: int) -> None:
+    array = (np.arange(size * size).reshape(size, size) % 100).astype(kind)
+    found = picture(array)
+    assert DType.of(found._array()) is DType.of(np.asarray(found)) is storable(DType.of(array))
+    assert found.shape == [size, size]
+    np.testing.assert_array_equal(np.asarray(found), array)

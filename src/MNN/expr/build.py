@@ -26,8 +26,8 @@ LAYER: ContextVar[str] = ContextVar("layer", default="")
 """The path of the module that is computing (``encoder.attention``), for messages."""
 
 
-_PICTURES = {kind.numpy: kind for kind in (DType.U8, DType.F32, DType.I32, DType.I16, DType.U16)}
-"""Element types of pictures that are kept as they are."""
+_PICTURES = {kind.numpy: kind for kind in (DType.U8, DType.F32)}
+"""Element types of most pictures, which are kept as they are."""
 _new: Any = object.__new__
 
 
