@@ -77,6 +77,7 @@ def _bits(numbers: Numbers) -> bytes:
 
 
 @pytest.mark.parametrize("name", [*CASES, *MORE])
+@pytest.mark.usefixtures("uncompiled")
 def test_as_python(name: str) -> None:
     assert places.ENTRIES
     case = {**CASES, **MORE}[name]

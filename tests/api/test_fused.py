@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import MNN.expr as F  # noqa: N812 - as PyMNN's documentation has it
 import MNN.numpy as mnp
 from MNN.errors import MNNError
-from MNN.expr.arrays import few
+from MNN.expr.arrays import few, places
 from MNN.expr.fused import loops
 from MNN.expr.fused.settings import SETTINGS
 
@@ -22,6 +23,15 @@ BINARY = ("add", "subtract", "multiply", "maximum", "minimum")
 COMPARISONS = ("greater", "less_equal", "equal")
 Case = tuple[Any, Array, bool]
 """A Var, the numbers that numpy has, and whether every number has to be the same."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def by_python() -> Iterator[None]:
+    """Generated code has programs of its own for few numbers, which ``test_programs`` is about."""
+    places.settle()
+    places.tell({entry: usual for usual, entry in places.ENTRIES.items()})
+    yield
+    places.tell(places.ENTRIES)
 
 
 @pytest.fixture(autouse=True)

@@ -30,6 +30,7 @@ def _elsewhere(run: Callable[[], None]) -> None:
         pool.submit(run).result()
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_other_threads_compute_at_once() -> None:
     plain = [v.read() for v in _computed()]
 

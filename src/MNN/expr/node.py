@@ -150,10 +150,7 @@ class Expr:
     def given_away(self) -> np.ndarray:
         """The numbers of the first output in an array that is the caller's, in row-major order."""
         deferred = self._deferred
-        if deferred is not None and not deferred.passed:
-            return copies.contiguous(deferred.computed())
-        array = self.results()[0]
-        return array.copy() if array.flags.c_contiguous else copies.fresh(array)
+        return copies.owned(self.results()[0]) if deferred is None else deferred.given_away()
 
     def in_row_major_order(self, index: int) -> np.ndarray:
         """The numbers of an output, which lie in row-major order from now on."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import compute
-from MNN.expr.fused import copies
+from MNN.expr.fused import Deferred, copies
 from MNN.expr.node import Expr
 from MNN.expr.types import Ints, data_format, dtype, public
 from MNN.ir.dtype import DType
@@ -31,29 +31,47 @@ def _locked(array: np.ndarray) -> np.ndarray:
 class Output:
     """What a Var is and holds; :class:`~MNN.expr.var.Var` adds what is computed with it.
 
-    A constant of few numbers is at first those numbers alone (``_few``), which is all that functions at once need. The
-    node of a graph (``_expr``) is made when something asks for it, and has the numbers from then on."""
+    A constant of few numbers is at first those numbers alone (``_few``), which is all that functions at once need; or
+    what computes them, in the place of the node of a graph. The node (``_expr``) is made when something asks for it,
+    and has the numbers from then on."""
 
     __slots__ = ("_few", "_index", "_layout", "_node", "_unconverted")
     _few: np.ndarray | None
     """The numbers of a constant without a node; at most ``few.ALONE``, of an element type of ``KINDS``."""
+    _node: Expr | Deferred
+    """Not to be looked at where there are numbers alone."""
 
     def __init__(self, expr: Expr, index: int, layout: data_format) -> None:
         self._node, self._index, self._layout, self._few = expr, index, layout, None
 
     @property
     def _expr(self) -> Expr:
-        if self._few is not None:
+        if self._few is not None or type(self._node) is Deferred:
             with _MAKING:
                 few = self._few
                 if few is not None:
                     self._node = Expr.leaf("Const", KINDS[few.dtype], few.shape, few)
-                    self._few = None
-        return self._node
+                elif type(self._node) is Deferred:
+                    self._node = Expr.later(self._node)
+                self._few = None  # which generated code may have set meanwhile, of what it computed
+        node: Any = self._node
+        return node  # type: ignore[no-any-return]
 
     @_expr.setter
     def _expr(self, expr: Expr) -> None:
         self._node, self._few = expr, None
+
+    def _now(self, most: int) -> np.ndarray | None:
+        """The numbers of a constant of at most so many that are not computed yet; None for everything else. They are
+        numbers alone from then on."""
+        node = self._node
+        if type(node) is not Deferred or math.prod(node.shape) > most or node.function.kind not in KINDS.values():
+            return None
+        array = copies.contiguous(node.numbers())
+        with _MAKING:
+            if self._node is node:
+                self._few = array
+        return array
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 
@@ -62,28 +80,35 @@ class Output:
         few = self._few
         if few is not None:
             return KINDS[few.dtype]
+        if type(self._node) is Deferred:
+            return self._node.function.kind
         expr = self._expr
         return expr.leaf_type[0] if expr.op == "Const" else expr.types()[self._index][0]
 
     @property
     def shape(self) -> list[int]:
         """Sizes, in the order of :attr:`data_format`."""
+        return list(self._sizes)
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
         few = self._few
-        return list(self._expr.types()[self._index][1] if few is None else few.shape)
+        if few is not None:
+            return few.shape
+        if type(self._node) is Deferred:
+            return self._node.shape
+        expr = self._expr
+        return expr.leaf_type[1] if expr.op == "Const" else expr.types()[self._index][1]
 
     @property
     def ndim(self) -> int:
-        few = self._few
-        if few is not None:
-            return few.ndim
-        expr = self._expr
-        return len(expr.leaf_type[1] if expr.op == "Const" else expr.types()[self._index][1])
+        return len(self._sizes)
 
     @property
     def size(self) -> int:
         """The number of elements."""
         few = self._few
-        return math.prod(self._expr.types()[self._index][1]) if few is None else few.size
+        return math.prod(self._sizes) if few is None else few.size
 
     @property
     def dtype(self) -> dtype:
@@ -121,6 +146,8 @@ class Output:
         few = self._few
         if few is not None:
             return few
+        if type(self._node) is Deferred:
+            return self._node.numbers()
         expr = self._expr
         if expr.op == "Const" and (held := expr.array) is not None:
             return held
@@ -130,8 +157,9 @@ class Output:
         """A copy of the numbers."""
         few = self._few
         if few is not None:
-            own: np.ndarray = few.copy() if few.flags.c_contiguous else copies.fresh(few)
-            return own
+            return copies.owned(few)
+        if type(self._node) is Deferred:
+            return self._node.given_away()
         return self._expr.given_away() if not self._index else self._array().copy()
 
     def read_as_tuple(self) -> tuple[Any, ...]:
@@ -144,6 +172,8 @@ class Output:
         few = self._few
         if few is not None and dtype is None and not copy:
             return _locked(few)
+        if dtype is None and not copy and type(self._node) is Deferred:
+            return _locked(self._node.numbers())
         if dtype is None and not copy and (expr := self._expr).op == "Const":
             held = expr._held
             return _locked(self._array() if held is None else held)

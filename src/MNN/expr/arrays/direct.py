@@ -57,6 +57,12 @@ def _meeting(number: Any, kind: Any) -> Array | None:
     return scalar(number) if kind is _F32 else whole(number) if kind is _I32 else None
 
 
+def _now(x: Any) -> Any:
+    """The numbers of a constant without a node, or of few numbers that are not computed yet."""
+    few = x._few
+    return x._now(FEW) if few is None else few
+
+
 def _made(found: Any, like: Any) -> Var:
     """A Var of a result in the element type and layout of another."""
     if type(found) is Array and found.size <= ALONE:
@@ -183,7 +189,7 @@ def each(op: str, slow: Each) -> Each:
 def fold(operation: str, x: Any, axis: object, keepdims: object, whole: bool) -> Any:
     """A sum, product or extreme over all axes or one; a Python number where everything is reduced, or one is left and
     ``whole`` holds."""
-    a = x._few
+    a = _now(x)
     if a is None or SETTINGS.lazy or not (axis is None or type(axis) is int) or not a.size or not a.ndim:
         return None
     kind = a.dtype
@@ -221,7 +227,7 @@ def variance(x: Any, axis: object, kind: object, keepdims: object, less: int, ro
 
 
 def _of_floats(function: Callable[..., Any], x: Any, axis: object, kind: object, *more: object) -> Any:
-    a = x._few
+    a = _now(x)
     if a is None or a.dtype is not _F32 or kind is not _FLOAT or SETTINGS.lazy:
         return None
     if not (axis is None or type(axis) is int) or not a.size or not a.ndim:
@@ -239,7 +245,7 @@ def _of_floats(function: Callable[..., Any], x: Any, axis: object, kind: object,
 
 def position(x: Any, axis: object, high: bool) -> Any:
     """Where the first extreme is: of the flat tensor as a Python number, or along an axis."""
-    a = x._few
+    a = _now(x)
     if a is None or SETTINGS.lazy or not a.size or not a.ndim or not (axis is None or type(axis) is int):
         return None
     try:
@@ -256,7 +262,7 @@ def joined(parts: Sequence[Any], axis: object) -> Var | None:
     arrays: list[Array] = []
     first = parts[0]
     for part in parts:
-        if type(part) is not Var or (a := part._few) is None or part._layout is not first._layout:
+        if type(part) is not Var or (a := _now(part)) is None or part._layout is not first._layout:
             return None
         if arrays and a.dtype is not arrays[0].dtype:
             return None
@@ -272,7 +278,7 @@ def product(x: Any, y: Any, most: float) -> Any:
     """The matrix product of at most so many multiplications; a Python number where nothing else is left."""
     if type(x) is not Var or type(y) is not Var or SETTINGS.lazy:
         return None
-    a, b = x._few, y._few
+    a, b = _now(x), _now(y)
     if a is None or b is None or a.dtype is not b.dtype or x._layout is not y._layout:
         return None
     if a.ndim > 2 or b.ndim > 2 or not a.ndim or not b.ndim:
@@ -314,7 +320,7 @@ def clipped(x: Any, low: Any, high: Any) -> Var | None:
 
 def ordered(x: Any, axis: object) -> Var | None:
     """The numbers along an axis in order."""
-    a = x._few
+    a = _now(x)
     if a is None or SETTINGS.lazy or type(axis) is not int or not -a.ndim <= axis < a.ndim:
         return None
     found: Array = a.copy()
@@ -324,7 +330,7 @@ def ordered(x: Any, axis: object) -> Var | None:
 
 def moved(x: Any, order: object) -> Var | None:
     """Axes in the opposite order, or in one that is given as a list or tuple of whole numbers."""
-    a = x._few
+    a = _now(x)
     if a is None or SETTINGS.lazy or a.ndim < 2 or not (order is None or type(order) in (list, tuple)):
         return None
     try:
@@ -338,7 +344,7 @@ def moved(x: Any, order: object) -> Var | None:
 
 def part(x: Any, key: object) -> Any:
     """The part of a constant that positions and slices choose; a single element is a Python number."""
-    a = x._few
+    a = _now(x)
     if a is None or SETTINGS.lazy:
         return None
     kind = type(key)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from MNN.expr.arrays.quiet import POOLED, pooled, run, silently
-from MNN.expr.fused import copies
+from MNN.expr.fused import Deferred, copies
 from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.node import Expr
 from MNN.expr.types import data_format
@@ -100,8 +100,16 @@ def _held(x: Var) -> Array | None:
     few = x._few
     if few is not None:
         return few
+    if type(x._node) is Deferred:
+        return None
     expr = x._expr
     return expr._held if expr.op == "Const" else None
+
+
+def _ready(x: Var) -> Array | None:
+    """As :func:`_held`; few numbers that are not computed yet are computed."""
+    found = _held(x)
+    return x._now(FEW) if found is None and not SETTINGS.lazy else found
 
 
 def _both(a: Var, b: Var) -> data_format | None:
@@ -160,7 +168,7 @@ _most: Any = np.maximum.reduce
 
 def cast(x: Var, kind: DType) -> Var | None:
     """Numbers in an element type that has them all; or of f32 as int32, where all are inside of it."""
-    array = _held(x)
+    array = _ready(x)
     if array is None or array.size > ALONE:
         return None
     if kind is DType.I32 and x._kind is DType.F32:
@@ -240,7 +248,7 @@ def select(condition: Var, x: Var, y: Var) -> Var | None:
 
 def reduce(operation: str, x: Var, axes: Sequence[int], keepdims: bool) -> Var | None:
     """A sum, product, mean or extreme over axes, all of them where none is named."""
-    array = _held(x)
+    array = _ready(x)
     if array is None or not array.size or not array.ndim:
         return None
     if array.size > (MANY if operation in _EXTREMES else ALONE):
@@ -262,7 +270,7 @@ def reduce(operation: str, x: Var, axes: Sequence[int], keepdims: bool) -> Var |
 
 def variance(x: Var, axes: Sequence[int], keepdims: bool, less: int) -> Var | None:
     """The mean of squared differences from the mean, of floats; the divisor is the count less ``less``."""
-    array = _held(x)
+    array = _ready(x)
     if array is None or not array.size or not array.ndim:
         return None
     kind = x._kind
@@ -291,7 +299,7 @@ def spread(array: Array, over: int | tuple[int, ...] | None, keepdims: bool, les
 
 def position(x: Var, axis: int, high: bool) -> Var | None:
     """Where the extreme along an axis is."""
-    array = _held(x)
+    array = _ready(x)
     if array is None or not array.size or not array.ndim or x._kind not in NUMBERS:
         return None
     try:
@@ -303,7 +311,7 @@ def position(x: Var, axis: int, high: bool) -> Var | None:
 
 def running_sum(x: Var, axis: int) -> Var | None:
     """Sums of what comes before along an axis, and itself."""
-    array = _held(x)
+    array = _ready(x)
     if array is None or not array.size or x._kind not in NUMBERS:
         return None
     found = silently(np.add.accumulate, copies.contiguous(array), axis, array.dtype)
@@ -313,7 +321,7 @@ def running_sum(x: Var, axis: int) -> Var | None:
 def joined(parts: Sequence[Var], axis: int, kind: DType) -> Var | None:
     """Tensors of one element type one after the other."""
     layout = parts[0]._layout
-    arrays = [_held(p) for p in parts if p._layout is layout]
+    arrays = [_ready(p) for p in parts if p._layout is layout]
     if len(arrays) < len(parts) or any(a is None for a in arrays):
         return None
     try:
@@ -326,7 +334,7 @@ def joined(parts: Sequence[Var], axis: int, kind: DType) -> Var | None:
 
 def product(x: Var, y: Var, most: float) -> Var | None:
     """The matrix product of operands in one element type, of at most so many multiplications."""
-    a, b, layout = _held(x), _held(y), _both(x, y)
+    a, b, layout = _ready(x), _ready(y), _both(x, y)
     if a is None or b is None or layout is None or not a.ndim or not b.ndim or not a.size or not b.size:
         return None
     if x._kind not in NUMBERS or a.size * (b.shape[-1] if b.ndim > 1 else 1) > most:
@@ -339,7 +347,7 @@ def product(x: Var, y: Var, most: float) -> Var | None:
 
 def part(x: Var, key: object) -> Any:
     """The part of a constant that positions and slices choose; a single element is a Python number."""
-    array: Any = _held(x)
+    array: Any = _ready(x)
     if array is None or not (type(key) in _PLACES or (type(key) is tuple and all(type(k) in _PLACES for k in key))):
         return None
     try:
@@ -353,7 +361,7 @@ def part(x: Var, key: object) -> Any:
 
 def moved(x: Var, order: Sequence[int]) -> Var | None:
     """Axes in another order."""
-    array = _held(x)
+    array = _ready(x)
     if array is None or array.size > FEW:
         return None
     try:

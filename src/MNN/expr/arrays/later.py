@@ -5,64 +5,24 @@ Results are those of the operators, which whatever is unusual is left to: these 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from math import copysign
 from typing import Any
 
 import numpy as np
 
-from MNN.expr.arrays import few
-from MNN.expr.fused import Deferred, function_of
+from MNN.expr.arrays import few, places
+from MNN.expr.arrays.functions import function, rounding
+from MNN.expr.arrays.scalars import scalar, whole
+from MNN.expr.fused import Deferred, programs
 from MNN.expr.fused.deferred import Operand
 from MNN.expr.fused.functions import Function
 from MNN.expr.fused.settings import SETTINGS
-from MNN.expr.node import Expr
 from MNN.expr.output import KINDS
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
-from MNN.ir.scalar import BodyBuilder
 
 _new: Any = object.__new__
 _F32, _I32 = DType.F32, DType.I32
-_MOST = 1 << 10
-"""Numbers of formulas that are kept as arrays."""
-_scalars: dict[float | int, np.ndarray] = {}
-_wholes: dict[int, np.ndarray] = {}
-_ZERO, _MINUS_ZERO = np.asarray(0.0, np.float32), np.asarray(-0.0, np.float32)
-"""Which a dictionary does not tell apart."""
-
-
-def scalar(number: Any) -> np.ndarray | None:
-    """A plain number that meets f32, as an array; None for what is none, and for whole numbers of more than 24 bits."""
-    kind = type(number)
-    if kind is not float and kind is not int:
-        return None
-    found = _scalars.get(number)
-    if found is None:
-        if not number:
-            return _ZERO if kind is int or copysign(1.0, number) > 0 else _MINUS_ZERO
-        if kind is int and not -(1 << 24) <= number <= 1 << 24:
-            return None
-        with np.errstate(all="ignore"):
-            found = np.asarray(number, np.float32)
-        if len(_scalars) < _MOST:
-            _scalars[number] = found
-    return found
-
-
-def whole(number: Any) -> np.ndarray | None:
-    """A plain whole number that meets int32, as an array; None for what is none of its range."""
-    if type(number) is not int:
-        return None
-    found = _wholes.get(number)
-    if found is None:
-        if not -(1 << 31) <= number < 1 << 31:
-            return None
-        found = np.asarray(number, np.int32)
-        if len(_wholes) < _MOST:
-            _wholes[number] = found
-    return found
 
 
 def _met(number: Any, kind: DType) -> np.ndarray | None:
@@ -80,20 +40,14 @@ class _Functions(dict[DType, Function | None]):
     def __missing__(self, kind: DType) -> Function | None:
         found = None
         if kind in self._kinds:
-            name = "BinaryOp" if self._operands == 2 else "UnaryOp"
-            found = function_of(name, {"opType": self._op}, (kind,) * self._operands)
-            at_once = few.function(self._op, self._operands)
-            if found is not None and at_once is not None and self._op in few.LIGHT:
-                found.alone = functools.partial(few.pooled, at_once)
+            found = function(self._op, (kind,) * self._operands)
         self[kind] = found
         return found
 
 
 def _made(numbers: Deferred, like: Var) -> Var:
-    expr = _new(Expr)
-    expr._deferred, expr.leaf_type = numbers, (numbers.function.kind, numbers.shape)
     made: Var = _new(Var)
-    made._node, made._index, made._layout, made._unconverted, made._few = expr, 0, like._layout, None, None
+    made._node, made._index, made._layout, made._unconverted, made._few = numbers, 0, like._layout, None, None
     return made
 
 
@@ -102,7 +56,9 @@ def _present(x: Var, most: int) -> tuple[Operand, DType, tuple[int, ...]] | None
     numbers = x._few
     if numbers is not None:
         return None if numbers.size <= most else (numbers, KINDS[numbers.dtype], numbers.shape)
-    expr: Expr = x._node
+    expr: Any = x._node
+    if type(expr) is Deferred:
+        return expr, expr.function.kind, expr.shape
     if expr.op != "Const" or expr.borrowed:
         return None
     kind, shape = expr.leaf_type
@@ -171,22 +127,14 @@ def pairwise(op: str, kinds: tuple[DType, ...]) -> Callable[[Any, Any], Var | No
     return apply
 
 
-@functools.cache
-def _rounding(kind: DType) -> Function:
-    """To the nearest whole number, halves away from zero: the largest number below a half, in whose place a half would
-    round up what is just below one, is added or taken off before the fraction is cut off."""
-    b = BodyBuilder()
-    x, zero = b.arg(kind), b.const(0.0, kind)
-    half = float(np.nextafter(kind.numpy.type(0.5), kind.numpy.type(0)))
-    half_up = b("select", b("lt", x, zero), b.const(-half, kind), b.const(half, kind))
-    return Function(b.build(b("add", b("trunc", b("add", x, half_up)), zero)))  # 0 is not below zero
-
-
 def rounded(x: Any) -> Var | None:
     """The nearest whole numbers of floats, halves away from zero."""
     if type(x) is not Var or SETTINGS.lazy or (found := _present(x, -1)) is None or found[1] not in few.FLOATS:
         return None
-    return _made(Deferred.of(_rounding(found[1]), (found[0],), found[2]), x)
+    return _made(Deferred.of(rounding(found[1]), (found[0],), found[2]), x)
 
+
+places.offer(programs.computed, "computed")
+places.follow(programs.told)
 
 __all__ = ["each", "pairwise", "reverse", "rounded", "scalar", "whole"]

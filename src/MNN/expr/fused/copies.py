@@ -78,6 +78,11 @@ def fresh(array: Array) -> Array:
     return made
 
 
+def owned(array: Array) -> Array:
+    """A copy in row-major order, of any kind."""
+    return array.copy() if array.flags.c_contiguous else fresh(array)
+
+
 def joined(parts: Sequence[Array], axis: int) -> Array:
     """``numpy.concatenate`` of arrays of one element type, in row-major order. Raises ``ValueError`` for those that do
     not fit."""
@@ -175,4 +180,4 @@ def _run(plan: _Plan, source: Array, target: Array, count: int) -> None:
         kernel.share(values, plan.blocks, plan.grain, SETTINGS.loop_threads)
 
 
-__all__ = ["contiguous", "copy", "fresh", "joined"]
+__all__ = ["contiguous", "copy", "fresh", "joined", "owned"]

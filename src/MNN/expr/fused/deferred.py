@@ -14,8 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from MNN.expr.fused import copies, programs
 from MNN.expr.fused.functions import Function
-from MNN.expr.fused.loops import ElementLoop, Wiring, loop_of
+from MNN.expr.fused.loops import ElementLoop, Wiring, dense, loop_of
 from MNN.ir.scalar import Body
 
 MOST = 32
@@ -24,12 +25,17 @@ MOST_OPERANDS = 12
 """Arrays that a loop reads: addresses have to fit into registers."""
 MOST_ALONE = 1 << 18
 """Elements up to which calling numpy for a single function is what counts: a loop takes longer to be called."""
+_CHAIN_SOONER, _FUNCTION_SOONER = 2, 10
+"""How often what numpy spends on few numbers counts until a chain, or a function alone, is compiled: finding it takes
+as long, and the kernel of a function alone serves everybody."""
 
 
 class Deferred:
-    """A function of operands, numbers of which are wanted later or never."""
+    """A function of operands, numbers of which are wanted later or never.
 
-    __slots__ = ("array", "arrays", "function", "functions", "operands", "passed", "shape")
+    Generated code makes and computes these, too (:mod:`MNN.expr.arrays.native.later_ir`)."""
+
+    __slots__ = ("array", "arrays", "function", "functions", "like", "operands", "passed", "shape")
 
     def __init__(self, function: Function, operands: tuple[Operand, ...], shape: tuple[int, ...]) -> None:
         """``operands``: those that are deferred have this ``shape``."""
@@ -37,9 +43,13 @@ class Deferred:
         self.array: np.ndarray | None = None
         self.passed = False
         """Whether a loop has computed it on the way to something else; the next one stores it."""
+        self.like: np.ndarray | None = None
+        """An array of its shape among what it is computed from, which generated code compares sizes with."""
         functions: int = 1
         arrays: int = 0
         for operand in operands:
+            if operand.shape == shape:
+                self.like = operand.like if isinstance(operand, Deferred) else operand
             if type(operand) is Deferred and operand.array is None:
                 functions += operand.functions
                 arrays += operand.arrays
@@ -64,7 +74,7 @@ class Deferred:
     def numbers(self) -> np.ndarray:
         """The numbers, which are kept. They must not be written to."""
         if self.array is None:
-            self.array = self.computed()
+            self.array = self.like = self.computed()
             self.operands = ()
         return self.array
 
@@ -74,19 +84,37 @@ class Deferred:
         if array is not None:
             copy: np.ndarray = array.copy()
             return copy
-        if self.functions == 1:
+        count = math.prod(self.shape)
+        at_once = count <= programs.MOST and programs.ready()
+        if at_once:
+            found = programs.run(self)
+            if found is not None:
+                return found
+        elif self.functions == 1:
             self.passed = True
-            if (alone := self.function.alone) is not None and math.prod(self.shape) <= MOST_ALONE:
+            if (alone := self.function.alone) is not None and count <= MOST_ALONE:
                 return np.asarray(alone(*[_now(o) for o in operands]))
             return _alone(self.function).run(self.shape, [_now(o) for o in operands])[0]
         steps, wiring, arrays = self._walked(operands)
         stored = [i for i, step in enumerate(steps) if step.passed and step is not self]
         for step in steps:
             step.passed = True
-        results = loop_of(tuple(wiring), (len(steps) - 1, *stored)).run(self.shape, arrays)
+        loop = loop_of(tuple(wiring), (len(steps) - 1, *stored))
+        found_ = _step_by_step(wiring, arrays, loop, count) if at_once else None
+        if found_ is not None:
+            results = [found_[-1], *(found_[i] for i in stored)]
+        else:
+            results = loop.run(self.shape, arrays)
+            if at_once and not stored:
+                programs.learn(wiring, loop, dense(self.shape, arrays))
         for i, array in zip(stored, results[1:], strict=True):
-            steps[i].array, steps[i].operands = array, ()
+            steps[i].array = steps[i].like = array
+            steps[i].operands = ()
         return results[0]
+
+    def given_away(self) -> np.ndarray:
+        """The numbers in an array that is the caller's, in row-major order."""
+        return copies.contiguous(self.computed()) if not self.passed else copies.owned(self.numbers())
 
     def in_passing(self) -> tuple[Body, list[np.ndarray]] | None:
         """What computes an element from those of arrays, for a loop that makes something else of it; None where the
@@ -110,6 +138,22 @@ class Deferred:
 
 
 Operand = Deferred | np.ndarray
+
+
+def _step_by_step(
+    wiring: Sequence[Wiring], arrays: Sequence[np.ndarray], loop: ElementLoop, count: int
+) -> list[np.ndarray] | None:
+    """The results of all steps by numpy, of few numbers, as long as their loop has not been worth compiling; None where
+    that does it, or numpy does not have a function. A function alone is worth it soon: its kernel serves everybody."""
+    eager = [step[0].eager for step in wiring if isinstance(step[0], Function)]
+    sooner = _FUNCTION_SOONER if len(wiring) == 1 else _CHAIN_SOONER
+    if any(e is None for e in eager) or not loop.interpreted(sooner * loop.cost(count)):
+        return None
+    found: list[np.ndarray] = []
+    for function, (_, *places) in zip(eager, wiring, strict=True):
+        given = [found[n] if n >= 0 else arrays[-1 - n] for n in places if isinstance(n, int)]
+        found.append(np.asarray(function(*given)))  # type: ignore[misc]
+    return found
 
 
 @functools.lru_cache(maxsize=1024)

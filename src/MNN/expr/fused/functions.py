@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 class Function:
     """An operator with its attributes on operands of certain element types. Equal ones are one object."""
 
-    __slots__ = ("alone", "body", "kind")
+    __slots__ = ("alone", "body", "eager", "kind")
 
     def __init__(self, body: Body) -> None:
         self.body = body
         self.kind = body.result_dtypes[0]
         self.alone: Callable[..., Any] | None = None
         """What numpy has for it and computes as fast as a loop does, without its warnings."""
+        self.eager: Callable[..., Any] | None = None
+        """What numpy has for it, without its warnings."""
 
 
 @functools.cache

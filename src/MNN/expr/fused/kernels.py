@@ -99,12 +99,13 @@ class LoopKernel:
 class MapKernel(LoopKernel):
     """A body over loops of any extents."""
 
-    __slots__ = ("_least",)
+    __slots__ = ("shared_from",)
 
     def __init__(self, body: Body, rank: int, classes: tuple[str, ...]) -> None:
         """For all layouts with so many loops and these classes."""
         super().__init__(MapSpec.of(body, rank, classes, ("1",) * len(body.outputs)))
-        self._least = SHARED // len(body.code)
+        self.shared_from = SHARED // len(body.code)
+        """Elements from which on threads share the work."""
 
     def fill(self, layout: Layout, operands: Sequence[np.ndarray], results: Sequence[np.ndarray], threads: int) -> None:
         """Fills the ``results``, which are dense, on up to so many ``threads``; 0: on all processors."""
@@ -125,7 +126,7 @@ class MapKernel(LoopKernel):
 
     def _start(self, extents: tuple[int, ...], places: list[int], threads: int) -> None:
         blocks, inner = math.prod(extents[:-1]), extents[-1]
-        if threads == 1 or blocks * inner < self._least:
+        if threads == 1 or blocks * inner < self.shared_from:
             self.run([*extents, inner, *places], blocks)
         else:
             chunk = CHUNK if inner > 2 * CHUNK else inner

@@ -48,9 +48,7 @@ class ElementLoop:
     def run(self, shape: tuple[int, ...], operands: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Its results, new arrays of this ``shape``, to which the ``operands`` broadcast."""
         count = math.prod(shape)
-        if self._spent < COMPILE_AFTER:
-            self._spent += len(self.body.code) * (_CALL + _ELEMENT * count)
-        if self._spent < COMPILE_AFTER or not count:
+        if self.interpreted(self.cost(count)) or not count:
             from MNN.reference.scalar import evaluate  # not needed where Vars are only given to a model
 
             found = evaluate(self.body, operands)
@@ -66,6 +64,25 @@ class ElementLoop:
         moved = [_spread(a, len(shape)).transpose(order) for a in operands]
         back = sorted(range(len(order)), key=order.__getitem__)
         return [a.transpose(back) for a in self._nested(tuple([shape[a] for a in order]), moved)]
+
+    def cost(self, count: int) -> float:
+        """About how many nanoseconds numpy takes for so many elements."""
+        return len(self.body.code) * (_CALL + _ELEMENT * count)
+
+    def interpreted(self, spent: float) -> bool:
+        """Whether numpy is to compute it and spend so many nanoseconds: it has not been worth compiling yet."""
+        if self._spent < COMPILE_AFTER:
+            self._spent += spent
+        return self._spent < COMPILE_AFTER
+
+    def compile(self, classes: tuple[str, ...]) -> None:
+        """Compiles it for dense operands of these classes."""
+        self._spent = COMPILE_AFTER
+        self._kernel(classes, 1)
+
+    def compiled(self, classes: tuple[str, ...]) -> MapKernel | None:
+        """The kernel for dense operands of these classes, where it has been worth one."""
+        return self._kernels.get((classes, 1))
 
     def _nested(self, shape: tuple[int, ...], operands: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Results in row-major order."""

@@ -150,6 +150,21 @@ def optimize(ir: str, target: Target, shaped: bool = False, own: llvm.TargetMach
     return module
 
 
+def inlined(ir: str, target: Target) -> str:
+    """A module with its functions marked ``alwaysinline`` in those that call them, and tidied up: for code that is
+    written as many small functions."""
+    import llvmlite.binding as llvm
+
+    with LOCK:
+        module = optimize(ir, target, shaped=True)
+        builder = llvm.create_pass_builder(machine(target), llvm.create_pipeline_tuning_options(speed_level=2))
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
+        passes.add_global_dead_code_eliminate_pass()
+        passes.run(module, builder)
+        return str(module)
+
+
 def compile_object(ir: str, target: Target, shaped: bool = False) -> bytes:
     """A relocatable object of the module, in the target's native format."""
     with LOCK:

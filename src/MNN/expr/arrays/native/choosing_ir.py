@@ -2,10 +2,127 @@
 
 from __future__ import annotations
 
-from MNN.expr.arrays.native.entries_ir import HEAD, TAIL
+from MNN.expr.arrays.native.entries_ir import HEAD, LATER_EACH, TAIL
 
+_LATER = """
+; The operand of a choice, which is the caller's; null for what is none.
+define internal ptr @choice(ptr %c, ptr %y) {
+  %var = call i1 @is(ptr %c, ptr %y, i64 $var)
+  br i1 %var, label %look, label %number
+look:
+  %o = call ptr @operand(ptr %c, ptr %y)
+  %absent = icmp eq ptr %o, null
+  br i1 %absent, label %no, label %typed
+typed:
+  %f32 = call i1 @of_kind(ptr %c, ptr %o, i64 $f32, i64 0)
+  br i1 %f32, label %yes, label %no
+yes:
+  call void @keep(ptr %c, ptr %o)
+  ret ptr %o
+number:
+  %s = call ptr @single(ptr %c, ptr %y)
+  ret ptr %s
+no:
+  ret ptr null
+}
+
+; Whether an operand is one number, or has the sizes of an array.
+define internal i1 @fits(ptr %c, ptr %o, ptr %like) {
+  %own = call ptr @sized(ptr %c, ptr %o)
+  %unknown = icmp eq ptr %own, null
+  br i1 %unknown, label %no, label %look
+look:
+  %rank = call i32 @rank(ptr %own)
+  %scalar = icmp eq i32 %rank, 0
+  %alike = call i1 @alike(ptr %own, ptr %like, i64 0)
+  %found = or i1 %scalar, %alike
+  ret i1 %found
+no:
+  ret i1 false
+}
+
+; One of two operands, at least one of which is a Var, where the first one is not 0.
+define internal ptr @later_choice(ptr %c, ptr %e, ptr %x, ptr %y, ptr %z) {
+entry:
+  %operands = alloca [3 x ptr], align 8
+  %second = getelementptr ptr, ptr %operands, i64 1
+  %third = getelementptr ptr, ptr %operands, i64 2
+  %m = call ptr @operand(ptr %c, ptr %x)
+  %absent = icmp eq ptr %m, null
+  br i1 %absent, label %no, label %waiting
+waiting:
+  %waits = call i1 @waits(ptr %c, ptr %e, ptr %m)
+  %i32 = call i1 @of_kind(ptr %c, ptr %m, i64 $i32, i64 1)
+  %like = call ptr @sized(ptr %c, ptr %m)
+  %known = icmp ne ptr %like, null
+  %y_var = call i1 @is(ptr %c, ptr %y, i64 $var)
+  %z_var = call i1 @is(ptr %c, ptr %z, i64 $var)
+  %any = or i1 %y_var, %z_var
+  %g1 = and i1 %waits, %i32
+  %g2 = and i1 %known, %any
+  %g3 = and i1 %g1, %g2
+  br i1 %g3, label %layouts, label %no
+layouts:
+  %from = select i1 %y_var, ptr %y, ptr %z
+  %too = select i1 %z_var, ptr %z, ptr %y
+  %layout = call ptr @at(ptr %from, i64 $V_layout)
+  %layout_z = call ptr @at(ptr %too, i64 $V_layout)
+  %laid = icmp eq ptr %layout, %layout_z
+  br i1 %laid, label %ask, label %no
+ask:
+  %function = call ptr @function(ptr %c, ptr %e)
+  %able = icmp ne ptr %function, null
+  br i1 %able, label %take, label %no
+take:
+  %a = call ptr @choice(ptr %c, ptr %y)
+  %no_a = icmp eq ptr %a, null
+  br i1 %no_a, label %lost, label %next
+next:
+  %b = call ptr @choice(ptr %c, ptr %z)
+  %no_b = icmp eq ptr %b, null
+  br i1 %no_b, label %drop_a, label %both
+both:
+  %fits_a = call i1 @fits(ptr %c, ptr %a, ptr %like)
+  %fits_b = call i1 @fits(ptr %c, ptr %b, ptr %like)
+  %fit = and i1 %fits_a, %fits_b
+  br i1 %fit, label %make, label %drop_b
+make:
+  store ptr %m, ptr %operands, align 8
+  store ptr %a, ptr %second, align 8
+  store ptr %b, ptr %third, align 8
+  %v = call ptr @deferred(ptr %c, ptr %function, i64 3, ptr %operands, ptr %m, ptr %layout)
+  br label %drop_b
+drop_b:
+  %found = phi ptr [ null, %both ], [ %v, %make ]
+  call void @drop(ptr %c, ptr %b)
+  br label %drop_a
+drop_a:
+  %given = phi ptr [ null, %next ], [ %found, %drop_b ]
+  call void @drop(ptr %c, ptr %a)
+  %done = icmp ne ptr %given, null
+  br i1 %done, label %out, label %lost
+out:
+  ret ptr %given
+lost:
+  call void @forget(ptr %c)
+  br label %no
+no:
+  ret ptr null
+}
+"""
 CHOSEN = (
-    HEAD.replace("$rooms", "%room = alloca float, align 4").replace("$operands", "3")
+    _LATER
+    + HEAD.replace("$rooms", "%room = alloca float, align 4").replace("$operands", "3")
+    + """
+  %p_given1 = getelementptr ptr, ptr %args, i64 1
+  %given1 = load ptr, ptr %p_given1, align 8
+  %p_given2 = getelementptr ptr, ptr %args, i64 2
+  %given2 = load ptr, ptr %p_given2, align 8
+"""
+    + LATER_EACH.replace(
+        "@later_each(ptr %c, ptr %e, ptr %x)",
+        "@later_choice(ptr %c, ptr %e, ptr %x, ptr %given1, ptr %given2)",
+    )
     + """
   %m = call ptr @numbers(ptr %c, ptr %x)
   %no_m = icmp eq ptr %m, null

@@ -36,6 +36,19 @@ LOOPS = """
   %given = load ptr, ptr %p_given, align 8
   %unknown = icmp eq ptr %loop, null
 """
+LATER_EACH = """
+  %v_later = call ptr @later_each(ptr %c, ptr %e, ptr %x)
+  %no_later = icmp eq ptr %v_later, null
+  br i1 %no_later, label %at_once, label %later
+later:
+  ret ptr %v_later
+at_once:
+"""
+"""What is computed later; the rest is done now."""
+LATER_PAIR = """
+  %p_other = getelementptr ptr, ptr %args, i64 1
+  %other_given = load ptr, ptr %p_other, align 8
+""" + LATER_EACH.replace("@later_each(ptr %c, ptr %e, ptr %x)", "@later_pair(ptr %c, ptr %e, ptr %x, ptr %other_given)")
 ONE = """
   %a = call ptr @numbers(ptr %c, ptr %x)
   %no_a = icmp eq ptr %a, null
@@ -81,6 +94,7 @@ filled:
 """
 EACH = (
     HEAD.replace("$rooms", CALL_ROOMS).replace("$operands", "1")
+    + LATER_EACH
     + ONE
     + LOOPS
     + """
@@ -103,7 +117,8 @@ make:
     + TAIL
 )
 TWO = (
-    ONE
+    LATER_PAIR
+    + ONE
     + LOOPS
     + """
   br i1 %unknown, label %slow, label %second

@@ -10,11 +10,10 @@ import ctypes
 import struct
 import sys
 import sysconfig
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
-from MNN.expr.var import Var
 
 TYPE, DATA, RANK, EXTENTS, STRIDES, ELEMENT, FLAGS = 8, 16, 24, 32, 40, 56, 64
 """Bytes from the begin of an object to its type, and to the fields of an array."""
@@ -30,7 +29,8 @@ _PYTHON = {
     "retain": "Py_IncRef", "release": "Py_DecRef", "new": "PyType_GenericAlloc", "call": "PyObject_VectorcallDict",
     "real": "PyFloat_AsDouble", "whole": "PyLong_AsLongLong", "clear": "PyErr_Clear", "item": "PyObject_GetItem",
     "list_item": "PyList_GetItem", "tuple_item": "PyTuple_GetItem", "list_size": "PyList_Size",
-    "tuple_size": "PyTuple_Size",
+    "tuple_size": "PyTuple_Size", "tuple_new": "PyTuple_New", "tuple_set": "PyTuple_SetItem",
+    "long": "PyLong_FromLongLong", "dict_item": "PyDict_GetItem",
 }  # fmt: skip
 
 
@@ -75,14 +75,13 @@ def _table() -> int:
     return 0 if capsule is None else memory.pointer(capsule)
 
 
-def slots() -> dict[str, int] | None:
-    """Bytes from the begin of a Var to each of its slots."""
-    names = ("_few", "_layout", "_index", "_unconverted")
-    probe: Any = object.__new__(Var)
+def slots(kind: type, names: Sequence[str]) -> dict[str, int] | None:
+    """Bytes from the begin of an object to each of these slots."""
+    probe: Any = object.__new__(kind)
     marks = [object() for _ in names]
     for name, mark in zip(names, marks, strict=True):
         setattr(probe, name, mark)
-    held = {word(id(probe) + at): at for at in range(16, Var.__basicsize__, 8)}
+    held = {word(id(probe) + at): at for at in range(16, kind.__basicsize__, 8)}
     if any(id(mark) not in held for mark in marks):
         return None
     return {name: held[id(mark)] for name, mark in zip(names, marks, strict=True)}

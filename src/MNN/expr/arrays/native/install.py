@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from MNN.expr.arrays import functions
 from MNN.expr.arrays.few import (
     ALONE,
     CLIP,
     COMPARING,
     COPIED,
+    LIGHT,
     OF_FLOATS,
     OF_NUMBERS,
     POOLED,
@@ -23,9 +26,12 @@ from MNN.expr.arrays.few import (
     silently,
 )
 from MNN.expr.arrays.native import facts
-from MNN.expr.arrays.native.entries import Loops, prepared
+from MNN.expr.arrays.native.entries import Later, Loops, prepared
 from MNN.expr.arrays.native.place import Place
 from MNN.expr.arrays.native.rounding import rounding_loop
+from MNN.expr.fused import programs
+from MNN.expr.fused.functions import Function
+from MNN.ir.dtype import DType
 
 _SAMPLE = (1.5, -2.25, 0.0, -0.0, 3e38, 1e-42, np.inf, -np.inf, np.nan, 0.75, 7.0, -3.0, 12.5, 0.1, 1e-3, 100.0, -1.0)
 """Numbers on which an inner loop is compared with its function, more of them than vectors have."""
@@ -38,6 +44,9 @@ _FUNCTIONS: dict[str, dict[str, Any]] = {
 _SINGLE = {"clipped": CLIP, "product": np.matmul}
 MULTIPLICATIONS = 1 << 20
 """Of a product up to which other threads wait for it."""
+_LIGHT, _COSTLY = 1 << 13, 1 << 9
+"""Numbers from which on functions are computed later, in one loop with what is made of them, which costs more than
+computing few: those that memory is slower than, and others."""
 _MOST = {"product": MULTIPLICATIONS, "moved": COPIED}
 _INTO_POOLED = ("each", "pairwise")
 """Whose larger results lie in memory that is used again."""
@@ -97,6 +106,28 @@ def _loops(place: Place) -> Loops:
     return loops_of(function, place.part, floats)
 
 
+def _later(place: Place) -> Later | None:
+    """What an entry's results are computed with later."""
+    f32 = DType.F32
+    if place.op == ROUND:
+        return Later(functools.partial(functions.rounding, f32), _LIGHT)
+    if place.part == "chosen":
+        return Later(functools.partial(functions.choice, f32), _LIGHT)
+    if place.part not in _FUNCTIONS:
+        return None
+    kinds = (f32,) * (1 if place.part == "each" else 2)
+    light = place.op in LIGHT or place.op in COMPARING
+    return Later(functools.partial(_made, place.op, kinds), _LIGHT if light else _COSTLY)
+
+
+def _made(op: str, kinds: tuple[DType, ...]) -> Function | None:
+    """A function, and its kernel where it has but one: results that are read at once are by it."""
+    found = functions.function(op, kinds)
+    if found is not None and len(kinds) == 1:
+        programs.prepare(found)
+    return found
+
+
 def install(places: Sequence[Place]) -> dict[Callable[..., Any], Callable[..., Any]]:
     """Entries by the functions that they stand in for; none where Python or numpy are not as they are known."""
     native = prepared(ALONE)
@@ -113,7 +144,7 @@ def install(places: Sequence[Place]) -> dict[Callable[..., Any], Callable[..., A
             if not loops:
                 continue
         if place.part != "shared" or native.knows_names:
-            found[place.usual] = native.entry(place.part, place.usual, loops, place.reverse, most)
+            found[place.usual] = native.entry(place.part, place.usual, loops, place.reverse, most, _later(place))
     return found
 
 

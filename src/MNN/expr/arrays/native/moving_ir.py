@@ -15,7 +15,7 @@ entry:
   br i1 %plain, label %look, label %slow
 look:
   %x = load ptr, ptr %args, align 8
-  %a = call ptr @numbers(ptr %c, ptr %x)
+  %a = call ptr @numbers_now(ptr %c, ptr %x)
   %no_a = icmp eq ptr %a, null
   br i1 %no_a, label %slow, label %view
 view:
@@ -62,7 +62,7 @@ slow:
 MOVED = (
     HEAD.replace("$rooms", "").replace("$operands", "2")
     + """
-  %a = call ptr @numbers(ptr %c, ptr %x)
+  %a = call ptr @numbers_now(ptr %c, ptr %x)
   %no_a = icmp eq ptr %a, null
   br i1 %no_a, label %slow, label %typed
 typed:
@@ -103,7 +103,7 @@ wrap:
 PART = (
     HEAD.replace("$rooms", "").replace("$operands", "2")
     + """
-  %a = call ptr @numbers(ptr %c, ptr %x)
+  %a = call ptr @numbers_now(ptr %c, ptr %x)
   %no_a = icmp eq ptr %a, null
   br i1 %no_a, label %slow, label %typed
 typed:
@@ -195,7 +195,7 @@ count:
   br i1 %several, label %first_part, label %slow
 first_part:
   %y = call ptr %item(ptr %x, i64 0)
-  %a = call ptr @numbers(ptr %c, ptr %y)
+  %a = call ptr @numbers_now(ptr %c, ptr %y)
   %no_a = icmp eq ptr %a, null
   br i1 %no_a, label %slow, label %typed
 typed:
@@ -216,7 +216,7 @@ look:
   br i1 %more, label %part, label %looked
 part:
   %z = call ptr %item(ptr %x, i64 %i)
-  %b = call ptr @numbers(ptr %c, ptr %z)
+  %b = call ptr @numbers_now(ptr %c, ptr %z)
   %no_b = icmp eq ptr %b, null
   br i1 %no_b, label %slow, label %meet
 meet:
@@ -261,7 +261,7 @@ copy:
   br i1 %left, label %copy_one, label %wrap
 copy_one:
   %w = call ptr %item(ptr %x, i64 %j)
-  %d = call ptr @numbers(ptr %c, ptr %w)
+  %d = call ptr @numbers_now(ptr %c, ptr %w)
   %from = call ptr @data(ptr %d)
   %elements = call i64 @count(ptr %d)
   %bytes = mul i64 %elements, %width

@@ -19,7 +19,7 @@ PRODUCT = (
 second:
   %p_y = getelementptr ptr, ptr %args, i64 1
   %y = load ptr, ptr %p_y, align 8
-  %b = call ptr @numbers(ptr %c, ptr %y)
+  %b = call ptr @numbers_now(ptr %c, ptr %y)
   %no_b = icmp eq ptr %b, null
   br i1 %no_b, label %slow, label %meet
 meet:
