@@ -25,11 +25,15 @@ LiteRT {version} on random models (`python -m tests.frontends.tflite.trial --cas
   are at most one step from LiteRT's, and what only moves is exact. `EXP`, `LOG`, `RSQRT`, `TANH`, `LOGISTIC` and
   `SOFTMAX` of 16 bits interpolate in tables as LiteRT's reference kernels do: all 65,536 integers give the same bits,
   at random scales of all sizes. So do `ABS`, `LEAKY_RELU`, `PRELU`, `RELU` and its like of 8 and 16 bits,
-  `HARD_SWISH` and `SQUARED_DIFFERENCE` of bytes, and `QUANTIZE` between bytes, which round twice as those kernels do;
-  and `RESIZE_BILINEAR`, whose pixels these place at whole 1024ths (XNNPACK at others: a few steps apart where a picture
-  grows much). Convolutions, products and means of `int8` have the bits of XNNPACK, which LiteRT takes for them; those
-  of its reference kernels lie a step away for one number in some hundreds. Depthwise and transposed convolutions,
-  batches of products and `DIV` (but by 0) are a step away from either for some numbers.
+  `HARD_SWISH` and `SQUARED_DIFFERENCE` of bytes, `QUANTIZE` between bytes, `L2_NORMALIZATION` and `DIV` of `uint8`,
+  `SVDF` and `UNIDIRECTIONAL_SEQUENCE_LSTM` of integers, and convolutions (depthwise ones too) by weights of 4 bits,
+  which round twice as those kernels do. What those kernels do not define is right here: quotients of less than half a
+  step are zero (LiteRT gives any byte), and peepholes of an LSTM with a projection reach all units.
+  `RESIZE_BILINEAR` places pixels at whole 1024ths as they do (XNNPACK at others: a few steps apart where a picture
+  grows much). Convolutions (depthwise and transposed ones too), products and means of bytes have the bits of XNNPACK,
+  which LiteRT takes for them: it rounds once. LiteRT's reference kernels, which round twice, lie a step away for one
+  number in some hundreds, and so does LiteRT itself in forms that XNNPACK does not take: transposed convolutions whose
+  filter is smaller than the stride, and `uint8` depthwise ones of one pixel with several filters a channel.
   Activations of 16 bits are multiplied as integers where their sums fit in 32 bits and
   the processor sums two products at once, else in floats between their integers. Beside float inputs, convolutions by
   integers (dynamic range), depthwise ones too, quantise what they

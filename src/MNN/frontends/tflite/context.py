@@ -17,7 +17,7 @@ from MNN.ir.graph import Graph, Value
 from MNN.ir.quant import FEWEST_ROW_BITS, QuantizedArray
 from MNN.ops.core.datatypes import data_type
 
-_BOUNDS = {"RELU": (0.0, float("inf")), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
+BOUNDS = {"RELU": (0.0, float("inf")), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
 _HALF = np.float32(0.5 + 2**-14)
 """And what a mean of floats may be below half a step that its numbers make exactly."""
 CHANNELS_FIRST = {rank: [0, rank - 1, *range(1, rank - 1)] for rank in (3, 4, 5)}
@@ -157,7 +157,7 @@ class Context(GraphBuilder):
             return value
         if name == "TANH":
             return self.op("TanH", value)
-        bounds = _BOUNDS.get(str(name))
+        bounds = BOUNDS.get(str(name))
         if bounds is None:
             raise node.unsupported(f"the activation {name}")
         if bounds[1] == float("inf"):

@@ -14,7 +14,7 @@ from MNN.frontends.tflite import flex
 from MNN.frontends.tflite.complex_tensors import applied, takes_complex
 from MNN.frontends.tflite.context import Context, ModelInfo
 from MNN.frontends.tflite.file import MAX_OPERATIONS, TOO_MANY, Operation, Signature, Subgraph, Tensor, TfliteFile, read
-from MNN.frontends.tflite.node import TfliteNode
+from MNN.frontends.tflite.node import TfliteNode, quantization_of
 from MNN.frontends.tflite.registry import CUSTOM, TABLE, Entry
 from MNN.frontends.tflite.unsupported import ADVICE
 from MNN.ir.dtype import DType
@@ -129,7 +129,10 @@ class _Loader:
             return known
         if tensor.variable:
             shape = tuple(d if isinstance(d, int) else 1 for d in tensor.sizes)
-            return self.info.memory.read(f"{prefix}{tensor.name}", tensor.dtype, shape)
+            name, q = f"{prefix}{tensor.name}", quantization_of(tensor)
+            if tensor.type == "INT8" and q is not None and q.zero.any():  # what stands for zero
+                self.info.memory.variable(name).initial = np.full(shape, q.zero.reshape(-1)[0], np.int8)
+            return self.info.memory.read(name, tensor.dtype, shape)
         data = tensor.data
         if data is None and 0 in tensor.sizes and tensor.dtype is not None:
             data = np.zeros(tensor.sizes, tensor.dtype.numpy)
@@ -154,7 +157,8 @@ class _Loader:
         given = [None if i < 0 else self._value(ctx, tensors[i], values, prefix) for i in operation.inputs]
         described = [None if i < 0 else tensors[i] for i in operation.inputs]
         kept = [f"{prefix}{t.name}" if t is not None and t.variable else None for t in described]
-        node = TfliteNode(operation, base, given, names, described, results, kept)
+        between = [tensors[i] for i in operation.intermediates if i >= 0]
+        node = TfliteNode(operation, base, given, names, described, results, kept, between)
         for index, value in zip(operation.inputs, given, strict=True):
             if index >= 0 and value is None:
                 raise FormatError(f"{node.where}: nothing makes its input '{tensors[index].name}'")

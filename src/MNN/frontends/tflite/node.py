@@ -17,7 +17,8 @@ from MNN.ir.graph import Value
 class TfliteNode(OperandNode):
     """``op``, ``name`` (of its first result), ``inputs`` (None where left out; numbers as they are stored) and the
     names of its ``outputs``. ``tensors_in`` and ``tensors_out`` are what the file says of them,
-    ``variables`` the names of operands that keep their numbers from run to run."""
+    ``variables`` the names of operands that keep their numbers from run to run, ``intermediates`` tensors that say how
+    what is computed in between is quantised."""
 
     def __init__(
         self,
@@ -28,6 +29,7 @@ class TfliteNode(OperandNode):
         tensors_in: Sequence[Tensor | None],
         tensors_out: Sequence[Tensor],
         variables: Sequence[str | None],
+        intermediates: Sequence[Tensor] = (),
     ) -> None:
         self.operation = operation
         self.op = operation.op
@@ -37,6 +39,7 @@ class TfliteNode(OperandNode):
         self.tensors_in = list(tensors_in)
         self.tensors_out = list(tensors_out)
         self.variables = list(variables)
+        self.intermediates = list(intermediates)
 
     # -- operands ---------------------------------------------------------------------------------------------------
 

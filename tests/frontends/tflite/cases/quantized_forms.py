@@ -24,7 +24,7 @@ def _broadcast(d: Draw, shape: list[int]) -> list[int]:
 
 _TABLES = {"EXP", "LOG", "LOGISTIC", "RSQRT", "TANH", "SOFTMAX"}
 """What LiteRT interpolates in tables of 16 bits, and so do we: to the bit."""
-_RESCALED = {"ABS", "HARD_SWISH", "LEAKY_RELU", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"}
+_RESCALED = {"ABS", "HARD_SWISH", "L2_NORMALIZATION", "LEAKY_RELU", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"}
 """What LiteRT multiplies by 31 bits of a factor and rounds twice, and so do we: to the bit."""
 _KINDS = {
     "ABS": ["INT8", "INT16"], "EXP": ["INT8", "INT16"], "LOG": ["INT8", "INT16"], "RSQRT": ["INT8", "INT16"],
@@ -85,21 +85,17 @@ def unary(d: Draw, name: str) -> Case:
 # -- two operands -----------------------------------------------------------------------------------------------------
 
 
-@form("ADD broadcast quantised", "SUB broadcast quantised", "MUL broadcast quantised", "DIV quantised",
+@form("ADD broadcast quantised", "SUB broadcast quantised", "MUL broadcast quantised",
         "SQUARED_DIFFERENCE quantised", "MINIMUM quantised", "MAXIMUM wide quantised", "PRELU quantised")  # fmt: skip
 def binary(d: Draw, name: str) -> Case:
     op = name.split()[0]
-    kind = d.one(
-        {"DIV": ["UINT8"], "SQUARED_DIFFERENCE": ["INT8"], "PRELU": ["INT8", "UINT8"]}.get(
-            op, ["INT8", "UINT8", "INT16"]
-        )
-    )
+    kind = d.one({"SQUARED_DIFFERENCE": ["INT8"], "PRELU": ["INT8", "UINT8"]}.get(op, ["INT8", "UINT8", "INT16"]))
     shape = d.shape(1, 4)
     other = _broadcast(d, shape)
     x, y, z = _q(d, kind), _q(d, kind), _q(d, kind, 8.0)
     table, values, version = "", {}, 2
     bounds = ["NONE", "RELU", "RELU6", "RELU_N1_TO_1"]
-    if op in ("ADD", "SUB", "MUL", "DIV"):
+    if op in ("ADD", "SUB", "MUL"):
         table, values = f"{op.title()}Options", {"fused_activation_function": d.one(bounds)}
         if op in ("ADD", "SUB"):
             values["pot_scale_int16"] = False
@@ -112,9 +108,7 @@ def binary(d: Draw, name: str) -> Case:
         alpha = d.g.const(d.array(other, kind, -128, 255), **y)
         return d.case(d.g.made(op, [_input(d, shape, kind, x), alpha], shape, kind, quantization=z, version=1), **_SAME)
     a = _input(d, shape, kind, x)
-    if op == "DIV":
-        b = d.g.const(d.array(other, kind, 180, 255), scale=y["scale"], zero=100)
-    elif d.flag():
+    if d.flag():
         b = d.g.const(d.array(other, kind, -128, 255), **y)
     else:
         b = _input(d, other, kind, y)

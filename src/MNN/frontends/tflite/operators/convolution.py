@@ -9,8 +9,9 @@ import numpy as np
 
 from MNN.frontends.common.convolutions import convolution
 from MNN.frontends.common.dynamic_products import dynamic_convolution
-from MNN.frontends.tflite.context import Context
+from MNN.frontends.tflite.context import BOUNDS, Context
 from MNN.frontends.tflite.file import Quantization
+from MNN.frontends.tflite.fixed_point import bound, plus, scaled_sums, taken
 from MNN.frontends.tflite.node import TfliteNode
 from MNN.frontends.tflite.registry import CUSTOM, tflite_op
 from MNN.ir.dtype import DType
@@ -88,6 +89,9 @@ def planar(strides: Sequence[int], dilations: Sequence[int], kernel: Sequence[in
 
 @tflite_op("CONV_2D")
 def conv_2d(ctx: Context, node: TfliteNode) -> Value:
+    found = of_four_bits(ctx, node, (0, 3, 1, 2))
+    if found is not None:
+        return found
     x = ctx.image(node, 0)
     whole = hybrid(ctx, node, x, (0, 3, 1, 2))
     w, bias = weighted(ctx, node, (0, 3, 1, 2)) if whole is None else (whole[0], ctx.maybe_real(node, 2))
@@ -120,8 +124,48 @@ def hybrid(ctx: Context, node: TfliteNode, x: Value, order: Sequence[int]) -> tu
     return ctx.permuted(value, order), q.scale
 
 
+def of_four_bits(ctx: Context, node: TfliteNode, order: Sequence[int]) -> Value | None:
+    """A convolution of bytes by weights of 4 bits, to the bits of LiteRT's reference kernels, which round the sums
+    twice; None for others, which LiteRT leaves to XNNPACK: that rounds once. ``order``: see :func:`hybrid`."""
+    kinds = [None if t is None else t.type for t in (*node.tensors_in[:2], node.tensors_out[0])]
+    given, w, made = node.quantization(0), node.quantization(1), node.result_quantization()
+    value, bias, activation = node.input(1), node.optional(2), node.option("fused_activation_function", "NONE")
+    if kinds != ["INT8", "INT4", "INT8"] or given is None or w is None or made is None or value.data is None:
+        return None
+    if given.scale.size != 1 or made.scale.size != 1 or w.block or w.zero.any():
+        return None
+    if (w.scale.size > 1 and w.axis != order[0]) or activation not in (*BOUNDS, "NONE"):
+        return None
+    weights = ctx.permuted(value, order)
+    inputs = (ctx.static_shape(weights) or (0, 0))[1]
+    shape = node.input(0).shape
+    channels = None if shape is None or len(shape) != 4 else shape[3]
+    if not isinstance(channels, int) or not inputs or channels % inputs:
+        return None
+    factors = given.scale.astype(np.float64).item() * w.scale.astype(np.float64) / made.scale.astype(np.float64).item()
+    if not taken(factors):
+        return None
+    strides, dilations = steps(node, _2D)
+    sums = ctx.op(
+        "ConvInteger", ctx.permuted(node.input(0), ctx.channels_first(node, 0)), weights,
+        ctx.const(given.zero.reshape(()), DType.I8), strides=strides, dilations=dilations, padMode=pad_mode(node),
+        group=channels // inputs,
+    )  # fmt: skip
+    column = [-1, 1, 1]
+    if bias is not None:
+        sums = ctx.binary("ADD", sums, ctx.op("Reshape", bias, ctx.const(column)))
+    zero, step = int(made.zero.item()), np.float32(made.scale.item())
+    low, high = (bound(v, step, zero, (-128, 127)) for v in BOUNDS.get(str(activation), (-np.inf, np.inf)))
+    whole = scaled_sums(ctx, sums, factors.reshape(column) if factors.size > 1 else factors.item())
+    bounded = ctx.op("ReLU6", plus(ctx, whole, zero), minValue=float(low), maxValue=float(high))
+    return ctx.channels_last(ctx.cast(bounded, DType.I8))
+
+
 @tflite_op("DEPTHWISE_CONV_2D")
 def depthwise_conv_2d(ctx: Context, node: TfliteNode) -> Value:
+    found = of_four_bits(ctx, node, (3, 0, 1, 2))
+    if found is not None:
+        return found
     x = ctx.image(node, 0)
     whole = hybrid(ctx, node, x, (3, 0, 1, 2))
     w, bias = weighted(ctx, node, (3, 0, 1, 2)) if whole is None else (whole[0], ctx.maybe_real(node, 2))

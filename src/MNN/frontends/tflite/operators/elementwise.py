@@ -10,7 +10,7 @@ from MNN.frontends.tflite.registry import tflite_op
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
-_ARITHMETIC = {"ADD": "ADD", "SUB": "SUB", "MUL": "MUL", "DIV": "REALDIV"}
+_ARITHMETIC = {"ADD": "ADD", "SUB": "SUB", "MUL": "MUL"}
 _BINARY = {
     "MAXIMUM": "MAXIMUM", "MINIMUM": "MINIMUM", "POW": "POW", "FLOOR_DIV": "FLOORDIV", "FLOOR_MOD": "FLOORMOD",
     "ATAN2": "ATAN2", "EQUAL": "EQUAL", "NOT_EQUAL": "NOTEQUAL",

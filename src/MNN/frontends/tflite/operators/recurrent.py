@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from MNN.frontends.tflite.context import Context
+from MNN.frontends.tflite.fixed_point import plus, scaled_sums, taken
+from MNN.frontends.tflite.integer_cell import IntegerCell
 from MNN.frontends.tflite.node import TfliteNode
 from MNN.frontends.tflite.operators.lstm_cell import Cell
+from MNN.frontends.tflite.operators.rescaled import single
 from MNN.frontends.tflite.registry import tflite_op
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
 UNROLLED = 32
@@ -136,6 +140,13 @@ def _basic_lstm(ctx: Context, node: TfliteNode) -> list[Value]:
 
 @tflite_op("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def sequence_lstm(ctx: Context, node: TfliteNode) -> Value:
+    whole = IntegerCell.of(node)
+    if whole is not None:
+        inputs, states = whole.inputs(ctx), [node.input(18), node.input(19)]
+        made, last = run_steps(ctx, whole.step, [inputs], states, _time_axis(node))
+        for at, value in zip((18, 19), last, strict=True):
+            ctx.remember(node, at, value)
+        return made
     cell = Cell.of(ctx, node, inputs=1, normalized=20)
     made, (hidden, state) = _lstm(ctx, node, cell, [ctx.real(node, 0)], (18, 19), _time_axis(node), False)
     ctx.remember(node, 18, hidden)
@@ -184,19 +195,61 @@ def _lstm(
 def svdf(ctx: Context, node: TfliteNode) -> Value:
     """A filter over features and time, kept as a product of two vectors (Nakkiran et al., "Compressing deep neural
     networks using a rank-constrained topology", 2015). The state holds the features of the last ``memory`` steps."""
-    x, features, times = (ctx.real(node, i) for i in range(3))
-    bias, state, rank = ctx.maybe_real(node, 3), ctx.real(node, 4), node.number("rank")
-    sizes = ctx.static_shape(times)
+    rank, sizes = node.number("rank"), ctx.static_shape(node.input(2))
     if sizes is None or len(sizes) != 2 or rank < 1 or sizes[0] % rank:
         raise node.malformed(f"weights of shape {None if sizes is None else list(sizes)} with rank {rank}")
-    filters, memory = sizes
-    now = ctx.op("Unsqueeze", ctx.op("MatMul", x, features, transposeB=True), squeezeDims=[2])
+    whole = _svdf_of_integers(ctx, node, rank, *sizes)
+    if whole is not None:
+        return whole
+    x, features, times = (ctx.real(node, i) for i in range(3))
+    now = ctx.op("MatMul", x, features, transposeB=True)
+    window, shares = _svdf_window(ctx, now, ctx.real(node, 4), times, *sizes)
+    ctx.remember(node, 4, window)
+    total, bias = _svdf_total(ctx, shares, rank, sizes[0]), ctx.maybe_real(node, 3)
+    return ctx.activated(node, total if bias is None else ctx.binary("ADD", total, bias))
+
+
+def _svdf_window(
+    ctx: Context, now: Value, state: Value, times: Value, filters: int, memory: int
+) -> tuple[Value, Value]:
+    """The state with the features of this step behind those of the last ones, and its products with ``times``."""
     past = ctx.op("Reshape", state, ctx.const([-1, filters, memory]))
     cut = ([0, 0, 1], [1 << 30, filters, memory], [1, 1, 1])
     kept = ctx.op("StridedSlice", past, *(ctx.const(v) for v in cut))
-    window = ctx.op("Concat", kept, now, axis=2)
-    ctx.remember(node, 4, ctx.op("Reshape", window, ctx.const([-1, filters * memory])))
-    shares = ctx.op("Reduction", ctx.binary("MUL", window, times), operation="SUM", dim=[2], keepDims=False)
+    window = ctx.op("Concat", kept, ctx.op("Unsqueeze", now, squeezeDims=[2]), axis=2)
+    numbers = window if times.dtype is DType.F32 else ctx.cast(window, DType.I32)
+    shares = ctx.op("Reduction", ctx.binary("MUL", numbers, times), operation="SUM", dim=[2], keepDims=False)
+    return ctx.op("Reshape", window, ctx.const([-1, filters * memory])), shares
+
+
+def _svdf_total(ctx: Context, shares: Value, rank: int, filters: int) -> Value:
     parts = ctx.op("Reshape", shares, ctx.const([-1, filters // rank, rank]))
-    total = ctx.op("Reduction", parts, operation="SUM", dim=[2], keepDims=False)
-    return ctx.activated(node, total if bias is None else ctx.binary("ADD", total, bias))
+    return ctx.op("Reduction", parts, operation="SUM", dim=[2], keepDims=False)
+
+
+def _svdf_of_integers(ctx: Context, node: TfliteNode, rank: int, filters: int, memory: int) -> Value | None:
+    """Bytes in and out, a state of 16 bits, which is where features end: to the bits of LiteRT's reference kernel
+    (``EvalIntegerSVDF`` in ``reference/svdf.h``), which applies no activation. None for other forms."""
+    kinds = ("INT8", "INT8", "INT16", "INT32", "INT16")
+    tensors = [node.tensors_in[i] if i < len(node.tensors_in) else None for i in range(5)]
+    found = [node.quantization(i) for i in (0, 1, 2, 4)] + [node.result_quantization()]
+    if any(t is not None and t.type != kind for t, kind in zip(tensors, kinds, strict=True)):
+        return None
+    if node.tensors_out[0].type != "INT8" or any(q is None or not single(q) for q in found):
+        return None
+    x, w, times, state, result = (q for q in found if q is not None)
+    if any(int(q.zero.reshape(-1)[0]) for q in (w, times, state)) or node.input(1).data is None:
+        return None
+    factors = [a.scale * b.scale / c.scale for a, b, c in ((x, w, state), (state, times, result))]
+    if not all(taken(f) for f in factors):
+        return None
+    features = ctx.permuted(node.input(1), [1, 0])
+    dots = ctx.op("MatMulInteger", node.input(0), features, ctx.const(x.zero.reshape(()), DType.I8))
+    now = ctx.op("ReLU6", scaled_sums(ctx, dots, factors[0]), minValue=-32768.0, maxValue=32767.0)
+    line = ctx.cast(node.input(2), DType.I32)
+    window, shares = _svdf_window(ctx, ctx.cast(now, DType.I16), node.input(4), line, filters, memory)
+    ctx.remember(node, 4, window)
+    total, bias = _svdf_total(ctx, shares, rank, filters), node.optional(3)
+    total = total if bias is None else ctx.binary("ADD", total, bias)
+    made = plus(ctx, scaled_sums(ctx, total, factors[1]), int(result.zero.reshape(-1)[0]))
+    return ctx.cast(ctx.op("ReLU6", made, minValue=-128.0, maxValue=127.0), DType.I8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.frontends.tflite.context import Context
+from MNN.frontends.tflite.fixed_point import plus, reciprocal_root, times
 from MNN.frontends.tflite.node import TfliteNode
 from MNN.frontends.tflite.registry import tflite_op
 from MNN.ir.dtype import DType
@@ -44,7 +45,14 @@ def arg_extreme(ctx: Context, node: TfliteNode) -> Value:
 
 @tflite_op("L2_NORMALIZATION")
 def l2_normalization(ctx: Context, node: TfliteNode) -> Value:
-    """``x / max(sqrt(sum of squares), 1e-6)`` along the last axis."""
+    """``x / max(sqrt(sum of squares), 1e-6)`` along the last axis. Of ``uint8`` in integers, in steps of 1/128
+    (``reference/l2normalization.h`` of LiteRT's kernels)."""
+    q, kind = node.quantization(0), node.tensors_out[0].dtype
+    if q is not None and q.zero.size == 1 and node.input(0).dtype is kind is DType.U8 and node.rank(0):
+        apart = plus(ctx, ctx.cast(node.input(0), DType.I32), -int(q.zero.reshape(-1)[0]))
+        total = ctx.op("Reduction", ctx.binary("MUL", apart, apart), operation="SUM", dim=[-1], keepDims=True)
+        whole = ctx.op("FixedPointProduct", times(ctx, apart, 128), *reciprocal_root(ctx, total))
+        return ctx.cast(ctx.op("ReLU6", plus(ctx, whole, 128), minValue=0.0, maxValue=255.0), DType.U8)
     x = ctx.real(node, 0)
     total = ctx.op("Reduction", ctx.unary("SQUARE", x), operation="SUM", dim=[-1], keepDims=True)
     norm = ctx.binary("MAXIMUM", ctx.unary("SQRT", total), ctx.const(1e-6))

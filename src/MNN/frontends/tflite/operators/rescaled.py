@@ -13,8 +13,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from MNN.frontends.tflite.context import Context
+from MNN.frontends.tflite.context import BOUNDS, Context
 from MNN.frontends.tflite.file import Quantization
+from MNN.frontends.tflite.fixed_point import (
+    bound,
+    multiplied,
+    nearest,
+    neighbours,
+    parts,
+    plus,
+    quotients,
+    right,
+    times,
+)
 from MNN.frontends.tflite.node import TfliteNode
 from MNN.frontends.tflite.registry import tflite_op
 from MNN.ir.dtype import DType
@@ -22,12 +33,6 @@ from MNN.ir.graph import Value
 
 _RANGES = {"INT8": (-128, 127), "UINT8": (0, 255), "INT16": (-32768, 32767)}
 _BOUNDS = {"RELU": (0.0, math.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}
-_MOST_LEFT = 14
-"""Factors of 2^14 and more: whatever is not 0 is beyond what 16 bits hold, and 32 do not hold the product."""
-_MOST_LEFT_WIDE = 8
-"""As above, of 8 bits."""
-_LEAST = -(0xFFFF << 15)
-"""Negative factors whose product with -2^15 fits in 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +46,9 @@ class Scaled:
     least: int
     most: int
 
-    def bound(self, real: float, otherwise: int) -> int:
-        """A real number as a result is stored, halves away from zero."""
-        if math.isinf(real):
-            return otherwise
-        steps = float(np.float32(real) / self.result)
-        whole = int(math.copysign(math.floor(min(abs(steps), 1 << 20) + 0.5), steps))
-        return min(max(self.zero + whole, self.least), self.most)
+    def bound(self, real: float) -> int:
+        """A real number as a result is stored."""
+        return bound(real, self.result, self.zero, (self.least, self.most))
 
 
 def scaled(ctx: Context, node: TfliteNode) -> Scaled | None:
@@ -57,7 +58,7 @@ def scaled(ctx: Context, node: TfliteNode) -> Scaled | None:
     q, result = node.quantization(0), node.result_quantization()
     if given is None or q is None or result is None or given.type not in _RANGES or made.type not in _RANGES:
         return None
-    if not all(_single(p) for p in (q, result)):
+    if not all(single(p) for p in (q, result)):
         return None
     zeros = [int(p.zero.reshape(-1)[0]) for p in (q, result)]
     for tensor, zero in zip((given, made), zeros, strict=True):
@@ -71,41 +72,8 @@ def scaled(ctx: Context, node: TfliteNode) -> Scaled | None:
     return Scaled(x, scales[0], scales[1], zeros[1], *_RANGES[made.type])
 
 
-def _single(q: Quantization) -> bool:
+def single(q: Quantization) -> bool:
     return q.scale.size == q.zero.size == 1 and 0 < float(q.scale.reshape(-1)[0]) < math.inf
-
-
-def multiplied(ctx: Context, x: Value, factor: float, wide: bool = False) -> Value | None:
-    """int32 of at most 2^15 (``wide``: 2^16) by a factor, rounded as the kernels do; None for one that they do
-    not take."""
-    if not math.isfinite(factor):
-        return None
-    whole, shift = _parts(factor)
-    if shift > (_MOST_LEFT_WIDE if wide else _MOST_LEFT) or whole < _LEAST:
-        return None
-    left, down = max(shift, 0), max(-shift, 0)
-    # floor((x * whole + 2^(30 - left)) / 2^(31 - left)), by the parts of the factor from below
-    parts = [(8, whole >> 15 & 0xFF), (8 - left, whole >> 23)] if wide else [(16 - left, whole >> 15)]
-    made = plus(ctx, right(ctx, _times(ctx, x, whole & 0x7FFF), 15), 1 << (15 - left))
-    for bits, part in parts:
-        made = right(ctx, ctx.binary("ADD", _times(ctx, x, part), made), bits)
-    return nearest(ctx, made, down)
-
-
-def _parts(factor: float) -> tuple[int, int]:
-    """31 bits of a factor, and the power of two that ``bits / 2^31`` is to be multiplied by."""
-    fraction, shift = math.frexp(factor)
-    whole = math.floor(fraction * (1 << 31) + 0.5)
-    if whole == 1 << 31:
-        whole, shift = 1 << 30, shift + 1
-    return (whole, shift) if shift >= -31 else (0, 0)
-
-
-def nearest(ctx: Context, x: Value, bits: int) -> Value:
-    """``x / 2^bits``, halves away from zero."""
-    if not bits:
-        return x
-    return right(ctx, plus(ctx, ctx.binary("ADD", x, right(ctx, x, 31)), 1 << (bits - 1)), bits)
 
 
 def stored(ctx: Context, node: TfliteNode, to: Scaled, x: Value, least: int, most: int) -> Value:
@@ -131,7 +99,7 @@ def bounded(ctx: Context, node: TfliteNode) -> Value:
     to = None if q is None or result is None or q.same(result) else scaled(ctx, node)
     made = None if to is None else multiplied(ctx, to.x, float(to.scale / to.result))
     if to is not None and made is not None:
-        return stored(ctx, node, to, made, to.bound(low, to.least), to.bound(high, to.most))
+        return stored(ctx, node, to, made, to.bound(low), to.bound(high))
     if math.isinf(high):
         return ctx.op("ReLU", ctx.real(node, 0))
     return ctx.op("ReLU6", ctx.real(node, 0), minValue=low, maxValue=high)
@@ -229,13 +197,13 @@ def _hard_swish(ctx: Context, node: TfliteNode, to: Scaled) -> Value | None:
 
 def _half_factor(factor: float) -> tuple[int, int]:
     """The upper half of a factor's 31 bits, rounded, and the power of two that it is to be multiplied by."""
-    whole, shift = _parts(factor)
+    whole, shift = parts(factor)
     return min((whole + (1 << 15)) >> 16, 0x7FFF), shift
 
 
 def _high_half(ctx: Context, x: Value, number: int) -> Value:
     """``x * number / 2^15``, rounded."""
-    return right(ctx, plus(ctx, _times(ctx, x, number), 1 << 14), 15)
+    return right(ctx, plus(ctx, times(ctx, x, number), 1 << 14), 15)
 
 
 @tflite_op("SQUARED_DIFFERENCE")
@@ -246,10 +214,10 @@ def squared_difference(ctx: Context, node: TfliteNode) -> Value:
     if to is not None and second is not None:
         y, scale = second
         coarse = 2.0 * float(max(to.scale, scale))
-        parts = [multiplied(ctx, _times(ctx, v, 128), float(s) / coarse) for v, s in ((to.x, to.scale), (y, scale))]
-        whole, shift = _parts(coarse * coarse / float(np.float32(1 << 14) * to.result))
-        if parts[0] is not None and parts[1] is not None and shift <= 0:
-            apart = ctx.binary("SUB", parts[0], parts[1])
+        steps = [multiplied(ctx, times(ctx, v, 128), float(s) / coarse) for v, s in ((to.x, to.scale), (y, scale))]
+        whole, shift = parts(coarse * coarse / float(np.float32(1 << 14) * to.result))
+        if steps[0] is not None and steps[1] is not None and shift <= 0:
+            apart = ctx.binary("SUB", steps[0], steps[1])
             product = ctx.binary(
                 "MUL", ctx.cast(ctx.binary("MUL", apart, apart), DType.I64), ctx.const(np.int64(whole))
             )
@@ -259,10 +227,59 @@ def squared_difference(ctx: Context, node: TfliteNode) -> Value:
     return ctx.binary("SquaredDifference", ctx.real(node, 0), ctx.real(node, 1))
 
 
+@tflite_op("DIV")
+def divide(ctx: Context, node: TfliteNode) -> Value:
+    """Of ``uint8`` as LiteRT's reference kernels have it, which multiply by a rounded reciprocal (``reference/div.h``):
+    the quotient in floats, where a factor is found with which it gives the byte of every pair, else a table of them.
+    What they give for a division by zero is not defined."""
+    found = _divided_bytes(ctx, node)
+    if found is None:
+        found = ctx.activated(node, ctx.binary("REALDIV", ctx.real(node, 0), ctx.real(node, 1)))
+    return found
+
+
+def _divided_bytes(ctx: Context, node: TfliteNode) -> Value | None:
+    x, y, result = node.quantization(0), node.quantization(1), node.result_quantization()
+    kinds = [None if t is None else t.type for t in (*node.tensors_in[:2], node.tensors_out[0])]
+    activation = str(node.option("fused_activation_function", "NONE"))
+    if kinds != ["UINT8"] * 3 or x is None or y is None or result is None or activation not in ("NONE", *BOUNDS):
+        return None
+    if not all(single(q) and 0 <= int(q.zero.item()) <= 255 for q in (x, y, result)):
+        return None
+    scales = [np.float32(q.scale.item()) for q in (x, y, result)]
+    zeros = [int(q.zero.item()) for q in (x, y, result)]
+    factor = np.float32(scales[0] / (scales[1] * scales[2]))
+    whole, shift = parts(float(factor))
+    if not np.isfinite(factor) or not -31 <= shift <= 15:
+        return None
+    low, high = (bound(v, scales[2], zeros[2], (0, 255)) for v in BOUNDS.get(activation, (-math.inf, math.inf)))
+    above, below = np.arange(256).reshape(-1, 1) - zeros[0], np.arange(256) - zeros[1]
+    wanted = np.clip(quotients(above, below, whole, shift) + zeros[2], low, high)
+    counted = np.broadcast_to(below != 0, wanted.shape)
+    for near in neighbours(factor, 3):
+        found = above.astype(np.float32) * near / np.where(below, below, 1).astype(np.float32)
+        found = np.trunc(np.clip(found + np.copysign(np.float32(0.5), found), -512, 511)).astype(np.int64) + zeros[2]
+        if (np.clip(found, low, high) == wanted)[counted].all():
+            break
+    else:
+        place = ctx.binary(
+            "ADD", times(ctx, ctx.cast(node.input(0), DType.I32), 256), ctx.cast(node.input(1), DType.I32)
+        )
+        return ctx.op("GatherV2", ctx.const(wanted.astype(np.uint8).reshape(-1)), place, ctx.const(0))
+    over, under = (
+        ctx.cast(plus(ctx, ctx.cast(node.input(i), DType.I32), -zero), DType.F32) for i, zero in enumerate(zeros[:2])
+    )
+    quotient = ctx.binary("REALDIV", ctx.binary("MUL", over, ctx.const(np.asarray(near))), under)
+    half = ctx.op("Select", ctx.binary("LESS", quotient, ctx.const(np.float32(0))), ctx.const(-0.5), ctx.const(0.5))
+    made = ctx.op("ReLU6", ctx.binary("ADD", quotient, half), minValue=-512.0, maxValue=511.0)
+    made = plus(ctx, ctx.cast(made, DType.I32), zeros[2])
+    return ctx.cast(ctx.op("ReLU6", made, minValue=float(low), maxValue=float(high)), DType.U8)
+
+
 def _operand(ctx: Context, node: TfliteNode, index: int) -> tuple[Value, np.float32] | None:
     """An operand's bytes (int32, less their zero point) and their scale."""
     q = node.quantization(index)
-    if q is None or not _single(q) or not -256 < int(q.zero.reshape(-1)[0]) < 256:
+    if q is None or not single(q) or not -256 < int(q.zero.reshape(-1)[0]) < 256:
         return None
     zero = int(q.zero.reshape(-1)[0])
     x = ctx.cast(node.input(index), DType.I32)
@@ -287,18 +304,3 @@ def requantized(ctx: Context, node: TfliteNode) -> Value:
     if result.dtype is None or quantized:
         raise node.malformed(f"it makes {result.type} without a scale")
     return ctx.cast(x, result.dtype)
-
-
-# -- integers -------------------------------------------------------------------------------------------------------
-
-
-def right(ctx: Context, x: Value, bits: int) -> Value:
-    return ctx.binary("RIGHTSHIFT", x, ctx.const(np.int32(bits)))
-
-
-def _times(ctx: Context, x: Value, number: int) -> Value:
-    return ctx.binary("MUL", x, ctx.const(np.int32(number)))
-
-
-def plus(ctx: Context, x: Value, number: int) -> Value:
-    return ctx.binary("ADD", x, ctx.const(np.int32(number)))
