@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from MNN.frontends.common.nearest import taken, unlike_ours
 from MNN.frontends.tflite.context import Context
+from MNN.frontends.tflite.fixed_point import plus, right
 from MNN.frontends.tflite.node import TfliteNode
-from MNN.frontends.tflite.operators.rescaled import nearest, plus, right
 from MNN.frontends.tflite.registry import tflite_op
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 from MNN.ops.images.resize_tables import Method
+
+_FEW = 64
+"""Channels that loops go over together with columns."""
+_FRACTION = 10
+"""Most bits of shares in f32 with which pixels are blended as integers."""
 
 
 @tflite_op("RESIZE_BILINEAR")
@@ -46,22 +51,44 @@ def _of_integers(ctx: Context, node: TfliteNode, half: bool, aligned: bool) -> V
     if len(made) != 2 or len(sizes) != 2 or min(*made, *sizes) < 1:
         return None
     both = list(zip((1, 2), sizes, made, strict=True))
+    exact: list[_Places]
     if x.dtype is DType.U8:
-        return _blended_floats(ctx, x, [_float_places(*axis, half, aligned) for axis in both])
-    rows, columns = (_integer_places(*axis, half, aligned) for axis in both)
-    lines = _sum(ctx, [ctx.binary("MUL", ctx.cast(line, DType.I32), part) for line, part in rows.parts(ctx, x)])
-    if x.dtype is DType.I8:
-        total = _sum(ctx, [ctx.binary("MUL", line, part) for line, part in columns.parts(ctx, lines)])
-        return ctx.cast(nearest(ctx, total, 20), x.dtype)
-    # 37 bits: the upper ones and the lower ten, multiplied apart
+        places = [_float_places(*axis, half, aligned) for axis in both]
+        whole = [p.in_fractions() for p in places]
+        exact = [p for p in whole if p is not None]
+        if len(exact) < 2:
+            return _blended_floats(ctx, x, places)
+    else:
+        exact = [_integer_places(*axis, half, aligned).reduced() for axis in both]
+    return _blended(ctx, x, *exact)
+
+
+def _blended(ctx: Context, x: Value, rows: _Places, columns: _Places) -> Value:
+    """Pixels blended in integers of the fewest bits that hold them, and rounded: bytes without sign half up, which they
+    are in floats, others half away from zero."""
+    bits = rows.bits + columns.bits
+    most = 8 * (x.dtype or DType.I8).size + (x.dtype is DType.U8) - 1 + bits
+    kind = DType.I16 if most < 15 else DType.I32
+    lines = _sum(ctx, [ctx.binary("MUL", ctx.cast(line, kind), part) for line, part in rows.parts(ctx, x, kind)])
+    split = x.dtype is DType.I16 and most > 30
+    if not split:
+        total = _sum(ctx, [ctx.binary("MUL", line, part) for line, part in columns.parts(ctx, lines, kind)])
+        if not bits:
+            return ctx.cast(total, x.dtype or DType.I8)
+        if x.dtype is not DType.U8:
+            sign = ctx.binary("RIGHTSHIFT", total, ctx.const(np.asarray(15 if kind is DType.I16 else 31), kind))
+            total = ctx.binary("ADD", total, sign)
+        total = ctx.binary("ADD", total, ctx.const(np.asarray(1 << (bits - 1)), kind))
+        return ctx.cast(ctx.binary("RIGHTSHIFT", total, ctx.const(np.asarray(bits), kind)), x.dtype or DType.I8)
+    # up to 37 bits: the upper ones and the lower ten, multiplied apart
     upper, lower = [], []
-    for line, part in columns.parts(ctx, lines):
+    for line, part in columns.parts(ctx, lines, kind):
         upper.append(ctx.binary("MUL", right(ctx, line, 10), part))
         lower.append(ctx.binary("MUL", ctx.binary("BITWISE_AND", line, ctx.const(np.int32(1023))), part))
     high, low = _sum(ctx, upper), _sum(ctx, lower)
     carried = ctx.binary("ADD", high, right(ctx, low, 10))
-    low = plus(ctx, ctx.binary("ADD", low, right(ctx, carried, 31)), 1 << 19)
-    return ctx.cast(right(ctx, ctx.binary("ADD", high, right(ctx, low, 10)), 10), x.dtype)
+    low = plus(ctx, ctx.binary("ADD", low, right(ctx, carried, 31)), 1 << (bits - 1))
+    return ctx.cast(right(ctx, ctx.binary("ADD", high, right(ctx, low, 10)), bits - 10), DType.I16)
 
 
 @dataclass(frozen=True)
@@ -72,14 +99,31 @@ class _Places:
     low: np.ndarray
     high: np.ndarray
     share: np.ndarray
-    whole: int = 1
+    bits: int = 0
+    """Shares are in steps of ``2^-bits``."""
 
-    def parts(self, ctx: Context, x: Value) -> list[tuple[Value, Value]]:
+    def parts(self, ctx: Context, x: Value, kind: DType) -> list[tuple[Value, Value]]:
         """The lines of NHWC, and their shares."""
         column = [-1, *[1] * (3 - self.axis)]
-        shares = [v.astype(self.share.dtype).reshape(column) for v in (self.whole - self.share, self.share)]
+        shares = [v.astype(kind.numpy).reshape(column) for v in ((1 << self.bits) - self.share, self.share)]
+        channels = None if x.shape is None else x.shape[-1]
+        if self.axis == 2 and isinstance(channels, int) and channels < _FEW and channels % 16:
+            shares = [np.repeat(share, channels, axis=1) for share in shares]  # loops over few elements are slow
         lines = [ctx.op("GatherV2", x, ctx.const(at), ctx.const(self.axis)) for at in (self.low, self.high)]
         return [(line, ctx.const(share)) for line, share in zip(lines, shares, strict=True)]
+
+    def reduced(self) -> _Places:
+        """With the largest steps that all shares are whole numbers of."""
+        odd = int(np.bitwise_or.reduce(self.share, initial=1 << self.bits))
+        common = (odd & -odd).bit_length() - 1
+        return replace(self, share=self.share >> common, bits=self.bits - common)
+
+    def in_fractions(self) -> _Places | None:
+        """Shares in f32 as whole numbers, None where they are not such of few bits: with these, products of floats are
+        exact too."""
+        share = np.where(self.low == self.high, np.float32(0), self.share) * np.float32(1 << _FRACTION)
+        whole = np.round(share).astype(np.int32)
+        return replace(self, share=whole, bits=_FRACTION).reduced() if (whole == share).all() else None
 
 
 def _span(size: int, count: int, aligned: bool) -> tuple[int, int]:
@@ -92,7 +136,7 @@ def _integer_places(axis: int, size: int, count: int, half: bool, aligned: bool)
     step = (1024 * first + last // 2) // last
     at = np.minimum(np.arange(count, dtype=np.int64) * step + (step // 2 - 512 if half else 0), 1024 * (size - 1))
     low, high = np.maximum(at, 0) // 1024, np.minimum(-(-at // 1024), size - 1)
-    return _Places(axis, low, high, (at - 1024 * low).astype(np.int32), 1024)
+    return _Places(axis, low, high, (at - 1024 * low).astype(np.int32), 10)
 
 
 def _float_places(axis: int, size: int, count: int, half: bool, aligned: bool) -> _Places:
@@ -106,11 +150,11 @@ def _float_places(axis: int, size: int, count: int, half: bool, aligned: bool) -
 
 def _blended_floats(ctx: Context, x: Value, places: Sequence[_Places]) -> Value:
     """Four products of a pixel and two shares, added up one after another, and rounded half up."""
-    rows = [ctx.binary("MUL", ctx.cast(row, DType.F32), part) for row, part in places[0].parts(ctx, x)]
-    pixels = [places[1].parts(ctx, row) for row in rows]
+    rows = [ctx.binary("MUL", ctx.cast(row, DType.F32), part) for row, part in places[0].parts(ctx, x, DType.F32)]
+    pixels = [places[1].parts(ctx, row, DType.F32) for row in rows]
     terms = [ctx.binary("MUL", *pixels[i][k]) for k in (0, 1) for i in (0, 1)]
     half = ctx.binary("ADD", _sum(ctx, terms), ctx.const(np.float32(0.5)))
-    return ctx.cast(ctx.unary("FLOOR", half), DType.U8)
+    return ctx.cast(half, DType.U8)
 
 
 def _sum(ctx: Context, terms: Sequence[Value]) -> Value:
