@@ -19,6 +19,7 @@ from MNN.backends.cpu.amx.tiles import has_tiles
 from MNN.backends.cpu.targets import host_target
 from MNN.errors import MNNError
 from MNN.llm.engine.decoder import CHUNK
+from MNN.llm.engine.embeddings import embedded
 from MNN.llm.files.mapped import map_file
 from tests import zoo
 from tests.cli.conftest import run_command
@@ -386,3 +387,6 @@ def test_a_file_that_was_read_is_given_back(path: Path) -> None:
     assert resident() < 0.2 * len(raw)
     assert raw[:4].tobytes() == b"GGUF"  # it is read again where it is looked at
     assert opened.max_length
+    # Rows of a prompt's tokens: the system maps 64 KB around each that it finds in its cache.
+    embedded(opened.decoder.embeddings, np.random.default_rng(0).integers(0, 49152, 300))
+    assert resident() < 0.01 * len(raw)

@@ -8,6 +8,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from MNN.errors import MNNError
+from MNN.llm.files.mapped import give_back
+
+_MANY = 16
+"""Rows whose memory is given back once they are read: of a mapped file, the system keeps 64 KB around each."""
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -51,7 +55,10 @@ def embedded(table: Table, tokens: Sequence[int]) -> Array:
             f"{wrong[0]} is no token; the model's table has rows for the tokens from 0 to {count - 1}. Is the "
             "tokenizer that of another model?"
         )
-    return table.rows(index)[None]
+    found = table.rows(index)[None]
+    if len(index) >= _MANY:
+        give_back()
+    return found
 
 
 __all__ = ["SeveralTables", "Table", "embedded", "tables_of"]
