@@ -140,21 +140,17 @@ The difference is the largest one from OpenCV's results, in grey levels; hues ar
 AVX512, one thread, 640 by 480, with other programs running).
 
 Of all 204 cases (`--clock processor`, bytes and floats of one and three channels) the geometric mean of the ratios is
-0.92, and 23 are below 0.5, on a machine where seven others measured at the same time and a ratio differs by up to a
-half from run to run (0.88 and 22 in a run of the version before, when OpenCV took longer, too). Below are points, thin
-lines, arrows and circles (0.21 to 0.46), nearly all of which is the cost of a call, 5 to 10 microseconds where OpenCV's
-is 2; `threshold`, borders and `getRectSubPix` of one channel (0.43 to 0.50), half of which is; nearest pixels by
-`warpPerspective` (0.41 to 0.43), whose places are found in f64 here; and `pyrDown` of one channel of bytes (0.39).
-Nearest pixels by `remap` were 0.37 to 0.58 in this run and are 0.61 to 0.99 since its maps are read as they lie.
-`copyTo` under a mask was 0.26, BGR turned by a quarter 0.36 and nearest pixels 0.22, and
-are 0.73, 1.40 and 0.42 now.
+1.03, and 10 are below 0.5, on a machine where seven others measured at the same time and a ratio differs by up to a
+half from run to run (0.91 and 19 in a run of the version before, an hour earlier). Kernels are called with arrays
+straight, without `ctypes`, and bytes are packed by instructions that saturate: `threshold`, borders, `flip`,
+`getRectSubPix` and `bilateralFilter` of one channel of bytes, which were 0.29 to 0.48, are above 0.5 now. Below are
+points and lines of one pixel (0.25 to 0.48), nearly all of which is the cost of a call, 4 to 14 microseconds where
+OpenCV's is 2 to 7; a polygon filled and a circle of some pixels' width in bytes (0.45, 0.43); three floats merged
+(0.36, 1.19 by itself); and nearest pixels of a float by `warpPerspective` (0.44), whose places are found in f64
+here.
 
-Drawing, regions, borders, hulls, histograms and copies under a mask are generated kernels (Zen 3, one thread, 640 by
-480, with other programs running; 56 of these cases, bytes and floats of one and three channels): the geometric mean of
-the ratios is 0.88, and 14 are below 0.5. Most are calls that take OpenCV less than 15 microseconds, and ours 6
-to 35, nearly all of it the call: the area, bounds, hull and rectangle of some points (0.15 to 0.41), lines of one
-pixel (0.17 to 0.48), an arrow (0.39) and a filled circle (0.24) in bytes; and circles of some pixels' width (0.40 to
-0.48) and histograms of two channels (0.47). Lines with `LINE_AA` are not among the cases: they are drawn as samples,
+Drawing, regions, hulls, histograms and copies under a mask are generated kernels: of their 52 cases among these the
+geometric mean is 1.01, and 8 are below 0.5. Lines with `LINE_AA` are not among the cases: they are drawn as samples,
 and one across a picture takes up to a thousand times as long.
 
 {summary(rows)}
