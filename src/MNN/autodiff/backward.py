@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from MNN.autodiff.row_products import joined_products
 from MNN.autodiff.rules import Asked, narrow, rule_of, zeros
 from MNN.errors import ShapeError, UnsupportedError
 from MNN.ir import prims as p
@@ -74,7 +75,7 @@ def _total(b: Builder, found: dict[Tensor, list[Tensor]], tensor: Tensor) -> Ten
     parts = found.get(tensor)
     if not parts:
         return None
-    total, *rest = _joined(b, parts)
+    total, *rest = joined_products(b, _joined(b, parts)) if len(parts) > 1 else parts
     for part in rest:
         total = b.expand(b.op("add", narrow(total), narrow(part)), total.shape)
     found[tensor] = [total]

@@ -69,6 +69,11 @@ def _only_multiplied(tensor: Tensor, order: Sequence[int], users: Sequence[Prim]
     return 0 < len(users) == len(left) and tensor.shape[-2] > 1
 
 
+def is_right_side_again(tensor: Tensor, uses: Mapping[Tensor, list[Prim]]) -> bool:
+    """Whether several products have the tensor as their right side."""
+    return sum(isinstance(user, p.MatMul) and user.inputs[1] is tensor for user in uses.get(tensor, ())) > 1
+
+
 def row_gap(tensor: Tensor) -> int:
     """Elements to leave unused behind each row of a copy that a product reads, where whole rows would share a few sets
     of a first-level cache."""

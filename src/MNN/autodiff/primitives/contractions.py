@@ -7,30 +7,12 @@ from math import prod
 
 import numpy as np
 
+from MNN.autodiff.row_products import row_product, transposed
 from MNN.autodiff.rules import Cotangents, Wanted, rule, sum_to
 from MNN.ir import prims as p
 from MNN.ir.prims import Tensor
 from MNN.ir.quant import QuantizedArray
 from MNN.ops.core.builder import Builder
-
-ROWS = 2048
-"""Rows of a product over rows that are added up at a time."""
-
-
-def transposed(b: Builder, x: Tensor) -> Tensor:
-    """The last two axes exchanged."""
-    return b.permute(x, [*range(x.rank - 2), x.rank - 1, x.rank - 2])
-
-
-def row_product(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """``x.T @ y`` of matrices with as many rows. Of very many rows, a few thousand at a time: panels of all of them
-    would not stay in cache."""
-    rows = x.shape[0]
-    parts = next((n for n in range(max(-(-rows // ROWS), 1), 129) if rows % n == 0), 1) if type(rows) is int else 1
-    if parts <= 1:
-        return b.matmul(transposed(b, x), y)
-    split = [b.reshape(t, (parts, rows // parts, t.shape[1])) for t in (x, y)]
-    return b.reduce("sum", b.matmul(transposed(b, split[0]), split[1]), [0], keepdims=False)
 
 
 def _is_turned(y: Tensor) -> bool:

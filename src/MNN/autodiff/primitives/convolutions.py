@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from MNN.autodiff.primitives.contractions import row_product
+from MNN.autodiff.row_products import row_product
 from MNN.autodiff.rules import Asked, Cotangents, Wanted, rule
 from MNN.ir import prims as p
 from MNN.ir.prims import Tensor

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from MNN.autodiff.primitives.contractions import transposed
+from MNN.autodiff.row_products import transposed
 from MNN.autodiff.rules import Cotangents, Wanted, rule
 from MNN.errors import UnsupportedError
 from MNN.ir import prims as p

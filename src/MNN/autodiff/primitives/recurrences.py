@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from MNN.autodiff.backward import gradients
-from MNN.autodiff.primitives.contractions import transposed
+from MNN.autodiff.row_products import transposed
 from MNN.autodiff.rules import Cotangents, Wanted, rule
 from MNN.errors import UnsupportedError
 from MNN.ir import prims as p

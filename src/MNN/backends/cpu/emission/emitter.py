@@ -56,7 +56,7 @@ class Emitter:
         self.threads, self.precision = options.threads, options.precision
         self.commands: list[Command] = []
         self.buffers: list[Buffer] = []
-        self._orders, self._uses = orders, uses
+        self._orders, self.uses = orders, uses
         self.weights_bytes = sum(t.const.nbytes for t in uses if t.const is not None)
         """Of all constants that the stage reads."""
         self._places: dict[Tensor, Place] = {}
@@ -163,13 +163,13 @@ class Emitter:
             order = self.order(tensor)
             found = self._inside(tensor)
             if found is None:
-                gap = usage.gap(tensor, order, self._uses)
+                gap = usage.gap(tensor, order, self.uses)
                 found = self.allocate(tensor.dtype, tensor.shape, order, gap, roomy=True)
             self._places[tensor] = found
         return found
 
     def _inside(self, tensor: Tensor) -> Place | None:
-        users = self._uses.get(tensor, ())
+        users = self.uses.get(tensor, ())
         for user in users:
             if not isinstance(user, (p.Concat, p.Pad)) or user.inputs.count(tensor) != 1:
                 continue
@@ -185,7 +185,7 @@ class Emitter:
 
     def _inside_behind_reshape(self, tensor: Tensor) -> Place | None:
         """As :meth:`_inside`, where a reshape that only adds or drops dimensions of 1 comes in between."""
-        for user in self._uses.get(tensor, []):
+        for user in self.uses.get(tensor, []):
             outer = user.outputs[0].shape
             if not isinstance(user, p.Reshape) or [n for n in outer if n != 1] != [n for n in tensor.shape if n != 1]:
                 continue

@@ -32,6 +32,9 @@ _AT_ONCE = 2
 """Lines of B that a tile asks for where there are many rows, instead of one in every turn of the loop over its sum: two
 registers less there, which is 10 cycles a tile."""
 
+FEW_TILES = 4
+"""Tiles of rows that read a plain panel of B as it lies."""
+
 
 @generates(ContractSpec)
 def emit_contract(spec: ContractSpec, target: Target) -> str:
@@ -175,7 +178,7 @@ class Contract(TileStore):
         if self.group > 1:
             self._pack_groups(start, packed)
             return packed, self.nr * self.group
-        many = b.icmp("sgt", self.m1 - m0, 4 * spec.mr)
+        many = b.icmp("sgt", self.m1 - m0, FEW_TILES * spec.mr)
         cut = b.icmp("slt", self.columns, self.nr)
 
         def pack() -> list[Value]:

@@ -10,7 +10,7 @@ import numpy as np
 from MNN.backends.base.candidates import Candidate
 from MNN.backends.base.program import Ref
 from MNN.backends.cpu.emission.emitter import Emitter
-from MNN.backends.cpu.gemm.code import many_rows
+from MNN.backends.cpu.gemm.code import FEW_TILES, many_rows
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.gemm.deep_sums import parts, whole
 from MNN.backends.cpu.gemm.emit_packing import pack_each_run
@@ -27,6 +27,7 @@ from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.products.register_steps import with_all_registers
 from MNN.backends.cpu.products.register_tiles import choose_tile, contract_cycles, known_tile, narrower
 from MNN.backends.cpu.targets.base import Target
+from MNN.compiler import usage
 from MNN.compiler.bodies import WIDE
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, body_of
@@ -187,8 +188,9 @@ def last_steps(target: Target, product: Product, weights: Weights, body: Body | 
 def _packs_each_run(e: Emitter, product: Product, weights: Weights, target: Target, steps: int, acc: DType) -> bool:
     """Whether a right side that is computed at run time is copied into panels by commands of their own.
 
-    Where it lies in another order, it has to be moved anyway; where several blocks of rows use a panel, each would pack
-    it for itself. With open sizes it is not: one kernel is for all of them.
+    Where it lies in another order, it has to be moved anyway; where several blocks of rows use a panel, or several
+    products (the steps of a sequence), each would pack it for itself. With open sizes it is not: one kernel is for all
+    of them.
     """
     sizes = product.m, product.n, product.k, product.batches
     if e.collecting or e.options.open_sizes or weights.group > DOT2 or any(isinstance(s, OpenSize) for s in sizes):
@@ -199,6 +201,8 @@ def _packs_each_run(e: Emitter, product: Product, weights: Weights, target: Targ
     if weights.conv is not None or (place.strides[-1] != 1 and product.n > 1):
         return True
     mr, nv = choose_tile(target, product.m, product.n, steps, acc, e.threads)
+    if product.m > FEW_TILES * mr and usage.is_right_side_again(weights.tensor, e.uses):
+        return True
     mb, _, _ = choose_blocks(target, product.m, product.n, steps, e.threads, (mr, nv), acc, True)
     return mb < product.m
 

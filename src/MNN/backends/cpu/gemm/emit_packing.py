@@ -79,7 +79,13 @@ def pack_each_run(e: Emitter, weights: Weights, nr: int, n_batch: int) -> tuple[
         to_rows = tuple(nr * s for s in st.dense(rows, natural(len(rows))))
     panels, whole = -(-n // nr), n // nr
     size = panels * k * nr
-    packed = e.allocate(tensor.dtype, (elements(outer), size), (0, 1)).buffer
+    groups_of = 0 if weights.conv is None else weights.conv[3]
+    starts = matrix_starts(e, tensor, groups_of, weights.outer, size, n_batch)
+    key = tensor, ((-2, nr, k, n, weights.conv is None), 0)  # several products may share it, the steps of a sequence
+    if key in e.copies:
+        return Ref(e.copies[key].buffer, 0), nr, k * nr, starts
+    e.copies[key] = e.allocate(tensor.dtype, (elements(outer), size), (0, 1))
+    packed = e.copies[key].buffer
     ahead = tuple(size * s for s in st.dense(outer, natural(len(outer))))
     for first, count, width in ((0, whole, nr), (whole, panels - whole, n - whole * nr)):
         if count:
@@ -90,8 +96,7 @@ def pack_each_run(e: Emitter, weights: Weights, nr: int, n_batch: int) -> tuple[
     if whole < panels:
         rest = Place(packed, whole * k * nr + n - whole * nr, (*ahead, nr, 1))
         emit_fill(e, 0, rest, (*outer, k, panels * nr - n), tensor.dtype)
-    groups_of = 0 if weights.conv is None else weights.conv[3]
-    return Ref(packed, 0), nr, k * nr, matrix_starts(e, tensor, groups_of, weights.outer, size, n_batch)
+    return Ref(packed, 0), nr, k * nr, starts
 
 
 def _pack_pairs_each_run(e: Emitter, weights: Weights, nr: int, n_batch: int) -> tuple[Ref, int, int, np.ndarray]:
