@@ -46,6 +46,8 @@ def page() -> str:
         "their channels last for users; inside, transpositions cancel. Loops and branches of both generations stay.",
         "Variables that a model changes while it runs are [states](states.md): `MNN.load` keeps them from run to run.",
         "Those that change in a branch or a loop alone are refused.",
+        "Ragged and sparse tensors are what they are made of: rows and where they begin, numbers and their places.",
+        "Derivatives that a function computes itself (`tf.GradientTape`) are read, those of filters excepted.",
         "Complex tensors (`tf.signal`) are two real ones inside; inputs and outputs cannot be complex.",
         "",
         "## Supported",

@@ -21,7 +21,8 @@ import numpy as np
 import tensorflow as tf
 
 import tests.tensorflow.array_families
-import tests.tensorflow.image_families  # noqa: F401 - enters its families
+import tests.tensorflow.image_families
+import tests.tensorflow.open_patterns  # noqa: F401 - enters its programs
 from tests.tensorflow import function_families, matrix_families, signal_families
 from tests.tensorflow.families import FAMILIES, Case
 from tests.tensorflow.patterns import PATTERNS

@@ -1,6 +1,6 @@
 """Records small whole models of every kind of file, with TensorFlow's answers.
 
-    python -m tests.tensorflow.record_models tests/tensorflow/models.zip
+    python -m tests.tensorflow.record_models tests/tensorflow/models.zip [MODEL ...]
 
 Runs where tensorflow is, as ``record.py`` does. Each model is a folder in the archive, with ``answers.npz`` beside it.
 """
@@ -71,6 +71,19 @@ def of_keras(make: Callable[[], Any], folder: Path, rng: np.random.Generator) ->
     return {"in": x, "out": model(x, training=False).numpy()}
 
 
+def of_module(folder: Path, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """A module around a model of Keras 3, whose variables TensorFlow saves twice; no node restores those it uses."""
+    keras.utils.set_random_seed(6)
+    module = tf.Module()
+    module.model = keras.Sequential([keras.Input((5,)), layers.Dense(4, activation="tanh"), layers.Dense(2)])
+    for w in module.model.weights:
+        w.assign(rng.normal(0, 1, w.shape))
+    serve = tf.function(lambda x: module.model(x) * 2.0, input_signature=[tf.TensorSpec([None, 5], tf.float32)])
+    tf.saved_model.save(module, str(folder / "saved_model"), signatures=serve)
+    x = rng.normal(0, 1, (3, 5)).astype(np.float32)
+    return {"in": x, "out": serve(tf.constant(x)).numpy()}
+
+
 def of_session(folder: Path, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """A SavedModel and a checkpoint of TensorFlow 1, with variables that are references and a loop in frames."""
     weights = rng.normal(0, 1, (4, 3)).astype(np.float32)
@@ -123,14 +136,16 @@ def main() -> None:
         "images": lambda folder, rng: of_keras(images, folder, rng),
         "sequences": lambda folder, rng: of_keras(sequences, folder, rng),
         "attention": lambda folder, rng: of_keras(attention, folder, rng),
+        "module": of_module,
         "session": of_session,
         "fused": fused,
     }
-    with zipfile.ZipFile(sys.argv[1], "w") as archive, tempfile.TemporaryDirectory() as root:
-        for name, make in makers.items():
+    chosen = sys.argv[2:] or list(makers)  # those named are put into the archive beside what is there
+    with zipfile.ZipFile(sys.argv[1], "a" if sys.argv[2:] else "w") as archive, tempfile.TemporaryDirectory() as root:
+        for name in chosen:
             folder = Path(root) / name
             folder.mkdir()
-            answers = make(folder, np.random.default_rng(7))
+            answers = makers[name](folder, np.random.default_rng(7))
             for path in sorted(p for p in folder.rglob("*") if p.is_file()):
                 kept = path.suffix in KEPT or ".data-" in path.name
                 if kept and path.name != "fingerprint.pb":

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from MNN.frontends.common.problems import UnsupportedModelError
 from MNN.frontends.tensorflow import load
 from MNN.frontends.tensorflow.messages import new
 from MNN.passes.manager import optimize
@@ -210,3 +211,18 @@ def test_branches_that_are_loops(flag: bool) -> None:
     optimize(loaded)
     found = Session(loaded, Config()).run({"x": np.float32(3), "flag": np.asarray(flag)})
     assert float(found["out"]) == (192 if flag else 12)
+
+
+def test_what_follows_from_an_unsupported_node_is_not_reported() -> None:
+    """Nothing is known of the shapes of what it would give; what is unknown for itself is still listed."""
+    graph = new("GraphDef")
+    for name, op, given in (("x", "Placeholder", ()), ("a", "SparseConcat", ("x",)), ("b", "Relu", ("a",)),
+                            ("c", "Bucketize", ("b",)), ("d", "SparseSplit", ("c",))):  # fmt: skip
+        node = graph.node.add(name=name, op=op, input=given)
+        if op == "Placeholder":
+            node.attr["dtype"].type = 1
+        if op == "Bucketize":
+            node.attr["boundaries"].list.f.append(0.5)
+    with pytest.raises(UnsupportedModelError) as raised:
+        load(graph.SerializeToString())
+    assert [p.op for p in raised.value.problems] == ["SparseConcat", "SparseSplit"]

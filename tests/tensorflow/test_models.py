@@ -22,6 +22,7 @@ FILES = {
     "images": "saved_model",
     "sequences": "saved_model",
     "attention": "saved_model",
+    "module": "saved_model",
     "session": "saved_model",
     "session ": "model.ckpt.meta",
     "fused": "frozen.pb",

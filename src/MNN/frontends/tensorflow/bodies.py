@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from MNN.errors import FormatError
 from MNN.frontends.tensorflow.messages import Proto
-from MNN.frontends.tensorflow.output_names import OUTPUTS
+from MNN.frontends.tensorflow.output_names import LENGTHS, OUTPUTS
 
 MAX_OUTPUT = 1 << 16
 
@@ -59,14 +59,15 @@ class Body:
             node = self.nodes.get(name)
             index = _number(number or "0", text, user)
             if output and node is not None:
-                index += self._first(node.op, output)
+                index += self._first(node, output)
         if name not in self.nodes and name not in self.args:
             raise FormatError(f"node '{user}' of '{self.name}': nothing makes its input '{text}'")
         return Ref(name, index)
 
-    def _first(self, op: str, output: str) -> int:
-        names = self.outputs_of.get(op) or OUTPUTS.get(op, ())
-        return list(names).index(output) if output in names else 0
+    def _first(self, node: Proto, output: str) -> int:
+        names = list(self.outputs_of.get(node.op) or OUTPUTS.get(node.op, ()))
+        before = names[: names.index(output)] if output in names else []
+        return sum(int(node.attr[LENGTHS[n]].i) if n in LENGTHS else 1 for n in before)
 
     def known(self, text: str, user: str) -> Ref:
         """As :meth:`resolve`, of what must be an output."""

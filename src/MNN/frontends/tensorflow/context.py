@@ -45,6 +45,8 @@ class ModelInfo(ModelState):
     calls: list[str] = field(default_factory=list)
     """Functions being converted, outermost first."""
     failed: set[str] = field(default_factory=set)
+    doubtful: set[Value] = field(default_factory=set)
+    """Results of nodes that failed, and what is made of them: nothing that is said of their shapes is worth reading."""
     memory: Memory = field(default_factory=Memory)
     """Variables that the model changes, which become states."""
     changing: Collection[str] = ()

@@ -16,7 +16,7 @@ from MNN.frontends.tensorflow.handles import Handle
 from MNN.frontends.tensorflow.messages import Proto, parse
 from MNN.frontends.tensorflow.refused import advice
 from MNN.frontends.tensorflow.types import known_dtype, plain_code, shape_of, type_name
-from MNN.frontends.tensorflow.variables import Checkpoint, restored_names
+from MNN.frontends.tensorflow.variables import Checkpoint, captured_names, restored_names
 from MNN.frontends.tensorflow.walk import BodyScope, call
 from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.schema.files import open_regular
@@ -100,7 +100,8 @@ def _meta_graph(meta: Proto, stored: Checkpoint | None, signature: str | None) -
     body = graph_body(meta.graph_def)
     known = functions(meta.graph_def)
     request = _signature(meta, signature) or _ends(body)
-    names = restored_names(body, known, meta.saver_def.restore_op_name)
+    names = captured_names(body, meta.object_graph_def, stored)
+    names |= restored_names(body, known, meta.saver_def.restore_op_name)
 
     def restored(node: str, shared: str) -> np.ndarray | None:
         if stored is None:

@@ -55,8 +55,15 @@ _TABLE = {
     "MetaInfoDef": "tags 4 *string; tensorflow_version 5 string",
     "MetaGraphDef": (
         "meta_info_def 1 MetaInfoDef; graph_def 2 GraphDef; saver_def 3 SaverDef;"
-        "signature_def 5 map<string,SignatureDef>"
+        "signature_def 5 map<string,SignatureDef>; object_graph_def 7 SavedObjectGraph"
     ),
+    "ObjectReference": "node_id 1 int32; local_name 2 string",
+    "SavedObject": "children 1 *ObjectReference",
+    "SavedConcreteFunction": "bound_inputs 2 *int32",
+    "SavedObjectGraph": "nodes 1 *SavedObject; concrete_functions 2 map<string,SavedConcreteFunction>",
+    "SerializedTensor": "name 1 string; full_name 2 string; checkpoint_key 3 string",
+    "TrackableObject": "children 1 *ObjectReference; attributes 2 *SerializedTensor",
+    "TrackableObjectGraph": "nodes 1 *TrackableObject",
     "SavedModel": "saved_model_schema_version 1 int64; meta_graphs 2 *MetaGraphDef",
     "BundleHeaderProto": "num_shards 1 int32; endianness 2 int32",
     "BundleEntryProto": (

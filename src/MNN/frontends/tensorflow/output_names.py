@@ -1,6 +1,7 @@
 """What operators with several outputs call them; functions refer to outputs by these names."""
 
 _MOMENTS = ("y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2", "reserve_space_3")
+_SLOPES = ("x_backprop", "scale_backprop", "offset_backprop", "reserve_space_3", "reserve_space_4")
 OUTPUTS: dict[str, tuple[str, ...]] = {
     "FusedBatchNorm": _MOMENTS,
     "FusedBatchNormV2": _MOMENTS,
@@ -42,4 +43,16 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
     "StatelessRandomGetKeyCounter": ("key", "counter"),
     "StatelessRandomGetKeyCounterAlg": ("key", "counter", "alg"),
     "BoostedTreesBucketize": ("buckets",),
+    "FusedBatchNormGrad": _SLOPES,
+    "FusedBatchNormGradV2": _SLOPES,
+    "FusedBatchNormGradV3": _SLOPES,
+    "RaggedRange": ("rt_nested_splits", "rt_dense_values"),
+    "RaggedGather": ("output_nested_splits", "output_dense_values"),
+    "RaggedTensorToSparse": ("sparse_indices", "sparse_values", "sparse_dense_shape"),
+    "SparseReorder": ("output_indices", "output_values"),
+    "SparseReshape": ("output_indices", "output_shape"),
+    "SparseSlice": ("output_indices", "output_values", "output_shape"),
+    "SparseFillEmptyRows": ("output_indices", "output_values", "empty_row_indicator", "reverse_index_map"),
 }
+LENGTHS = {"output_nested_splits": "OUTPUT_RAGGED_RANK"}
+"""Of outputs that are several, the attribute that says how many."""

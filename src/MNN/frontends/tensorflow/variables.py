@@ -4,7 +4,7 @@ their entries a variable of a graph is restored from."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,10 @@ _RESTORES = ("RestoreV2", "RestoreSlice")
 _ASSIGNS = ("Assign", "AssignVariableOp")
 _VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
 _SHARDS = 10_000
+_LENGTH, _CHECKSUM = 10, 4
+"""Bytes of a length at most, and of its checksum."""
+_MOST_OBJECTS = 1_000_000
+_OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 class Checkpoint:
@@ -64,6 +68,21 @@ class Checkpoint:
         if entry.size != math.prod(sizes) * dtype.size:
             raise FormatError(f"{where}: {entry.size} bytes for the shape {sizes} of type {dtype.value}")
         return self._file(entry.shard_id, where).array(entry.offset, entry.size, dtype.numpy).reshape(sizes)
+
+    def text(self, key: str) -> bytes:
+        """The only text of an entry: its length, a checksum of that, and the text."""
+        where = f"'{self._index}', entry '{key[:200]}'"
+        entry = parse("BundleEntryProto", self._entries[key], where)
+        data = self._file(entry.shard_id, where).array(entry.offset, entry.size, np.dtype(np.uint8)).tobytes()
+        length, at = 0, 0
+        while at < min(len(data), _LENGTH):
+            length |= (data[at] & 127) << 7 * at
+            at += 1
+            if data[at - 1] < 128:
+                break
+        if at + _CHECKSUM + length != len(data):
+            raise FormatError(f"{where}: {len(data)} bytes for a text of {length}")
+        return data[at + _CHECKSUM :]
 
     def _file(self, shard: int, where: str) -> ExternalData:
         if not 0 <= shard < self._shards:
@@ -132,3 +151,41 @@ def _tensor_names(body: Body, restore: Proto) -> list[str]:
     if node is None or node.op != "Const" or "value" not in node.attr:
         return []
     return [str(name) for name in array_of(node.attr["value"].tensor, f"node '{node.name}'").reshape(-1)]
+
+
+def captured_names(body: Body, objects: Proto, stored: Checkpoint | None) -> dict[str, str]:
+    """The entry of each variable that is given to a function as one of those it was traced with: objects that the
+    function is bound to, which the checkpoint's own graph of objects has at the same paths. Variables of Keras 3 in a
+    SavedModel are found in this way alone: what restores them is another node."""
+    if stored is None or _OBJECTS not in stored or not objects.concrete_functions:
+        return {}
+    kept = parse("TrackableObjectGraph", stored.text(_OBJECTS), "the checkpoint's objects")
+    entries = _entries(objects.nodes, kept.nodes)
+    found = {}
+    for node in body.nodes.values():
+        name = node.attr["f"].func.name if "f" in node.attr else ""
+        if name in objects.concrete_functions:
+            bound, given = objects.concrete_functions[name].bound_inputs, body.refs(node)
+            for number, ref in zip(reversed(bound), reversed(given), strict=False):
+                if number in entries:
+                    found[ref.node] = entries[number]
+    return found
+
+
+def _entries(saved: Sequence[Proto], kept: Sequence[Proto]) -> dict[int, str]:
+    """Entries by the numbers of objects in a SavedModel: both graphs are walked by the names of children."""
+    found, seen, waiting = {}, {(0, 0)}, [(0, 0)]
+    while waiting:
+        here, there = waiting.pop()
+        if not (0 <= here < len(saved) and 0 <= there < len(kept)):
+            continue
+        key = next((a.checkpoint_key for a in kept[there].attributes if a.name == "VARIABLE_VALUE"), "")
+        if key:
+            found[here] = key
+        numbers = {c.local_name: c.node_id for c in kept[there].children}
+        for child in saved[here].children:
+            pair = (child.node_id, numbers.get(child.local_name, -1))
+            if pair not in seen and len(seen) <= _MOST_OBJECTS:
+                seen.add(pair)
+                waiting.append(pair)
+    return found

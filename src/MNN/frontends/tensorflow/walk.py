@@ -76,6 +76,7 @@ class BodyScope:
         found = self.ctx.lookup(key)
         if found is None and self.prefix + ref.node in self.ctx.model.failed:
             found = self.ctx.scope[key] = Value(self.ctx.unique(shown(key)))
+            self.ctx.model.doubtful.add(found)
         if found is None:
             raise FormatError(f"node '{ref.node}' of '{self.body.name}' has no output {ref.index}")
         return found
@@ -122,8 +123,8 @@ class BodyScope:
         special = proto.op in control_v1.JOINS
         name = shown(full)
         node = TfNode(proto, name, [] if special else [self._value(ref) for ref in refs])
-        lists = proto.op.startswith(("TensorList", "TensorArray"))
-        if lists and any(self.prefix + ref.node in ctx.model.failed for ref in refs):
+        doubtful = any(value in ctx.model.doubtful for value in node.inputs)
+        if doubtful and proto.op.startswith(("TensorList", "TensorArray")):
             ctx.model.failed.add(full)  # what would have been said of it follows from what has been said
             return
         if handler is None and not functional:
@@ -143,12 +144,15 @@ class BodyScope:
                 made = ctx.call(proto.op, node.inputs, node.where)
             made = [made] if isinstance(made, Value) else list(made)
             ctx.bind([full + (f":{i}" if i else "") for i in range(len(made))], made, node.where)
+            if doubtful:
+                ctx.model.doubtful.update(made)
             return []
 
         error = ctx.convert(name, node.where, [], convert)
         if error is not None:
             ctx.model.failed.add(full)
-            ctx.model.report.form(name, proto.op, error)
+            if not doubtful:
+                ctx.model.report.form(name, proto.op, error)
 
     def run_effects(self, names: Iterable[str]) -> None:
         """Converts what must have run, of the nodes ``names``, for what it does to variables."""

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import FormatError
-from MNN.frontends.common.expressions import binary
+from MNN.frontends.common.expressions import binary, cast
+from MNN.frontends.common.terms import Term, size_of
 from MNN.frontends.keras.context import KerasContext
 from MNN.frontends.keras.layers.reshaping import cut, resized
 from MNN.frontends.keras.node import KerasNode
@@ -42,7 +43,7 @@ def resized_as(ctx: KerasContext, node: KerasNode, x: Value, size: list[int], fi
     cropped, filled = node.bool_attr("crop_to_aspect_ratio"), node.bool_attr("pad_to_aspect_ratio")
     if min(size) < 1:
         raise FormatError(f"{node.where}: pictures of {size}")
-    if (cropped or filled or weighed) and (len(known) < 2 or 0 in known):
+    if 0 in known or ((cropped or filled) and len(known) < 2):
         raise node.unsupported("pictures of open sizes", "save the model with the sizes of its pictures")
     if cropped:
         x, known = _cut_to_aspect(ctx, x, known, size, first)
@@ -50,7 +51,7 @@ def resized_as(ctx: KerasContext, node: KerasNode, x: Value, size: list[int], fi
         x, known = _filled_to_aspect(ctx, node, x, known, size, first)
     target = ctx.const(size, DType.I32)
     if weighed or how == "area":
-        y = _weighed(ctx, node, x, known, target, how, first)
+        y = _weighed(ctx, node, x, target, how, first)
     else:
         y = resized(ctx, x, target, how, first)
     return ctx.op("Squeeze", y, squeezeDims=[0]) if single else y
@@ -96,16 +97,15 @@ def _filled_to_aspect(
     return y, [n + 2 * b for n, b in zip(known, borders, strict=True)]
 
 
-def _weighed(
-    ctx: KerasContext, node: KerasNode, x: Value, known: Sequence[int], size: Value, how: str, first: bool
-) -> Value:
+def _weighed(ctx: KerasContext, node: KerasNode, x: Value, size: Value, how: str, first: bool) -> Value:
     given = ctx.tf("Transpose", x, ctx.const([0, 2, 3, 1], DType.I32)) if first else x
     given = given if given.dtype is not None and given.dtype.is_float else ctx.cast(given, DType.F32)
     if how == "area":
         y = ctx.tf("ResizeArea", given, size)
     else:
-        target = size.array()
-        scale = ctx.const(np.asarray([t / k for t, k in zip(target, known, strict=True)], np.float32))
+        sides = [Term(ctx, cast(ctx, size_of(ctx, given, axis), DType.F32)) for axis in (1, 2)]
+        factors = [float(n) / side for n, side in zip(size.array(), sides, strict=True)]
+        scale = ctx.op("Pack", *(f.value for f in factors), axis=0)
         shift = ctx.const(np.zeros(2, np.float32))
         antialias = node.bool_attr("antialias")
         y = ctx.tf("ScaleAndTranslate", given, size, scale, shift, kernel_type=_KERNELS[how], antialias=antialias)

@@ -133,7 +133,10 @@ def select(ctx: Context, node: TfNode) -> Value:
     if rank == 1 and others is not None and others > 1:
         condition = ctx.op("Unsqueeze", condition, squeezeDims=list(range(1, others)))
     elif rank not in (0, others) and (rank is None or others is None) and others not in (0, 1):
-        raise node.unsupported("a condition of unknown rank", "use tf.where of TensorFlow 2")
+        own = ctx.op("Shape", condition)  # axes of size 1 behind its own ones, as many as there are when it runs
+        behind = binary(ctx, "SUB", ctx.op("Rank", x), ctx.op("Rank", condition))
+        ones = ctx.op("Fill", ctx.op("Reshape", behind, ctx.const([1])), ctx.const(1, DType.I32))
+        condition = ctx.op("Reshape", condition, ctx.op("Concat", own, ones, axis=0))
     return ctx.op("Select", condition, x, y)
 
 

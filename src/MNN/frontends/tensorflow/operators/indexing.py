@@ -95,11 +95,14 @@ def top_k(ctx: Context, node: TfNode) -> list[Value]:
 
 @tf_op("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
 def unique(ctx: Context, node: TfNode) -> list[Value]:
-    """In the order of first occurrence: elements, the place of each input among them, and how often each is there."""
+    """In the order of first occurrence: elements, or slices along an axis, the place of each input among them, and how
+    often each is there."""
     kind = data_type(node.dtype_attr("out_idx", DType.I32))
-    if len(node.inputs) > 1 and ctx.constant_ints(node.input(1)) not in ([], [0]):
-        raise node.unsupported("an axis other than 0", "use tensors of one axis")
-    attrs = {"sorted": False, "outputDataType": kind, "inverseSecond": False}
+    axis = ctx.constant_ints(node.input(1)) if len(node.inputs) > 1 else []
+    if axis is None:
+        raise node.unsupported("an axis that is not constant", "use a constant")
+    along = axis[0] if axis and ctx.rank(node.input(0)) != 1 else None
+    attrs = {"sorted": False, "outputDataType": kind, "inverseSecond": False, "axis": along}
     found = ctx.emit("Unique", [node.input(0)], 4, **attrs)
     return [found[0], found[2], found[3]] if "Counts" in node.op else [found[0], found[2]]
 

@@ -14,8 +14,6 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 from MNN.ops.images.resize_tables import Method
 
-MAX_CUBIC = 8192
-
 
 def _flags(node: TfNode) -> tuple[bool, bool]:
     align, half = node.bool_attr("align_corners", False), node.bool_attr("half_pixel_centers", False)
@@ -59,45 +57,6 @@ def resize_nearest(ctx: Context, node: TfNode) -> Value:
         coordinate_transformation_mode=method.transform, nearest_mode=method.rounding,
     )  # fmt: skip
     return channels_last(ctx, y)
-
-
-@tf_op("ResizeBicubic")
-def resize_bicubic(ctx: Context, node: TfNode) -> Value:
-    align, half = _flags(node)
-    x = _floats(ctx, node.input(0))
-    sizes = ctx.constant_ints(node.input(1))
-    given = [d for d in (x.shape or ())[1:3] if isinstance(d, int)]
-    if sizes is None or len(sizes) != 2 or ctx.rank(x) != 4 or len(given) != 2 or max(*sizes, *given) > MAX_CUBIC:
-        raise node.unsupported("an open or very large size", "export the model with shapes")
-    rows, columns = (cubic_weights(given[i], sizes[i], align, half) for i in (0, 1))
-    y = ctx.op("MatMul", channels_first(ctx, x), ctx.const(np.ascontiguousarray(columns.T)))
-    return channels_last(ctx, ctx.op("MatMul", ctx.const(rows), y))
-
-
-def cubic_weights(size: int, out: int, align: bool, half: bool) -> np.ndarray:
-    """``[out, size]``: how much each pixel of a line counts in each new one.
-
-    As TensorFlow has it: weights lie in a table of 1024 steps; with half pixel centres they are Keys's (a = -0.5), and
-    pixels outside do not count; else a = -0.75, and the border's pixels are repeated. Keys 1981, Cubic Convolution
-    Interpolation for Digital Image Processing.
-    """
-    a = -0.5 if half else -0.75
-    near, far = (np.arange(1025) / 1024 + k for k in (0, 1))
-    table = ((a + 2) * near - (a + 3)) * near**2 + 1, ((a * far - 5 * a) * far + 8 * a) * far - 4 * a
-    scale = np.float32((size - 1) / (out - 1) if align and out > 1 else size / out)
-    at = np.arange(out, dtype=np.float32)
-    place = (at + np.float32(0.5)) * scale - np.float32(0.5) if half else at * scale
-    first = np.floor(place).astype(np.int64)
-    step = np.rint((place - first) * 1024).astype(np.int64)
-    taps = np.stack([table[1][step], table[0][step], table[0][1024 - step], table[1][1024 - step]], 1)
-    where = first[:, None] + np.arange(-1, 3)
-    inside = np.clip(where, 0, size - 1)
-    if half:
-        taps = np.where(inside == where, taps, 0)
-        taps = taps / taps.sum(1, keepdims=True)
-    weights = np.zeros((out, size))
-    np.add.at(weights, (np.arange(out)[:, None], inside), taps)
-    return weights.astype(np.float32)
 
 
 def _whole(ctx: Context, x: Value, size: Value) -> Value:

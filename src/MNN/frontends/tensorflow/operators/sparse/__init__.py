@@ -1,0 +1,1 @@
+"""Tensors of which not all is there: rows of different lengths (ragged), numbers at places (sparse)."""
