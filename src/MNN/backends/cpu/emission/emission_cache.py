@@ -264,7 +264,7 @@ class _Copy:
             self._e.buffers.append(buffer)
             return buffer, 0
         if old.const is None:
-            raise _Other
+            return self._copied(old), 0
         if old.key is None:  # a table, which is the same for equal numbers
             return old, 0
         if old.key[0] == "const":
@@ -277,6 +277,17 @@ class _Copy:
         if known is None:
             raise _Other
         return known, 0
+
+    def _copied(self, old: Buffer) -> Buffer:
+        """The copy of an operand in another order, such as panels, that other work made before."""
+        tensors, copies = self._said.work.tensors, self._e.copies
+        for (tensor, order), place in copies.items():
+            if place.buffer is old:
+                numbers = [n for n, t in enumerate(tensors) if t is tensor]
+                found = copies.get((self._work.tensors[numbers[0]], order)) if numbers else None
+                if found is not None:
+                    return found.buffer
+        raise _Other
 
     def _moved(self, key: tuple[object, ...]) -> tuple[object, ...]:
         """The key of a constant that is made in the same way from the array at hand."""
