@@ -114,7 +114,8 @@ def test_bits_of_what_is_rounded_once() -> None:
             w = np.sqrt(np.abs(np.maximum(a * b + np.float32(0.1), a - b) * 3 - b)) / np.float32(7)
             assert type(z._node) is Deferred
             assert np.asarray(z).tobytes() == w.tobytes()
-        assert z._few is not None  # which generated code has set
+        if any(usual.__qualname__ == "Output.__array__" for usual in places.ENTRIES):  # not on every Python
+            assert z._few is not None  # which generated code has set
 
 
 def test_a_program_is_found_by_what_it_computes() -> None:
