@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Callable
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
@@ -252,3 +254,53 @@ def _run(graph: Graph, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
     onnx.checker.check_model(made, full_check=True)
     session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
     return list(session.run(None, feeds))
+
+
+ODD_TYPES: list[tuple[str, dict[str, object], Callable[[np.ndarray], np.ndarray], str]] = [
+    ("UnaryOp", {"opType": "ROUND"}, np.rint, "float16 bfloat16"),
+    ("UnaryOp", {"opType": "NEG"}, lambda x: (0 - x).astype(x.dtype), "uint8 uint16 uint32 int8 int16"),
+    ("UnaryOp", {"opType": "SIN"}, lambda x: np.sin(x.astype(np.float32)).astype(x.dtype), "bfloat16"),
+    ("Reduction", {"operation": "MAXIMUM", "dim": [1], "keepDims": True}, lambda x: x.max(1, keepdims=True),
+     "int16 uint16 uint32 int8 uint8 bfloat16"),
+    ("Reduction", {"operation": "SUM", "dim": [0], "keepDims": False},
+     lambda x: x.astype(np.int64).sum(0).astype(x.dtype), "int16 uint8 int8 uint16"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("op", "attrs", "function", "kinds"), ODD_TYPES, ids=lambda v: v if isinstance(v, str) else "")
+def test_types_that_an_operator_lacks_are_cast(
+    op: str, attrs: dict[str, object], function: Callable[[np.ndarray], np.ndarray], kinds: str
+) -> None:
+    """The file passes onnx's checker and gives numpy's numbers, wrapped where they do not fit."""
+    for kind in kinds.split():
+        dtype = np.dtype(getattr(ml_dtypes, kind, kind))
+        rng = np.random.default_rng(len(kind))
+        data = rng.normal(size=(3, 5)).astype(dtype) if "float" in kind else rng.integers(0, 100, (3, 5)).astype(dtype)
+        x, y = Value("x", DType.of(data), data.shape), Value("y", DType.of(data), function(data).shape)
+        model = onnx_model(Graph("g", [x], [y], [Node(op, "n", [x], [y], attrs)]))
+        onnx.checker.check_model(model, full_check=True)
+        assert model.graph.output[0].type.tensor_type.elem_type == model.graph.input[0].type.tensor_type.elem_type
+        (found,) = ReferenceEvaluator(model).run(None, {"x": data})
+        np.testing.assert_array_equal(found, function(data), err_msg=kind)
+
+
+def test_types_are_cast_in_branches_and_loops() -> None:
+    """What a body takes from outside has a type there, too."""
+    one = Value("one", DType.U8, (2,))
+    chosen, cond = Value("chosen", DType.U8, (2,)), Value("cond", DType.BOOL, ())
+    inner = Value("inner", DType.U8, (2,))
+    negative = Graph("then", [], [inner], [Node("UnaryOp", "neg", [one], [inner], {"opType": "NEG"})])
+    same = Value("same", DType.U8, (2,))
+    plain = Graph("else", [], [same], [Node("Identity", "same", [one], [same])])
+    last = Value("last", DType.U8, (2,))
+    graph = Graph("g", [cond, one], [last], [
+        Node("If", "if", [cond], [chosen], {"then_graph": negative, "else_graph": plain}),
+        Node("UnaryOp", "again", [chosen], [last], {"opType": "NEG"}),
+    ])  # fmt: skip
+    model = onnx_model(graph)
+    onnx.checker.check_model(model, full_check=True)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    given = np.array([3, 255], np.uint8)
+    for told in (True, False):
+        (found,) = session.run(None, {"cond": np.array(told), "one": given})
+        np.testing.assert_array_equal(found, given if told else (0 - given).astype(np.uint8))

@@ -11,6 +11,7 @@ from onnx import GraphProto, ModelProto, ValueInfoProto, helper
 from MNN.errors import UnsupportedError
 from MNN.frontends.common.problems import Report
 from MNN.frontends.onnx_export.exporter import CODES, Exporter, Shared, table
+from MNN.frontends.onnx_export.types import fit_types
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ops.core.base import traits
 from MNN.ops.inference.infer import annotate
@@ -39,6 +40,7 @@ def onnx_model(graph: Graph) -> ModelProto:
     model = helper.make_model(
         made, opset_imports=[helper.make_opsetid("", shared.opset)], producer_name="MNN in Python"
     )
+    fit_types(model, shared.opset, shared.unique)
     if any(map(_open, made.output)):
         _complete(model)
     model.ir_version = min(int(onnx.IR_VERSION), 10 if shared.opset <= 21 else 11)

@@ -27,10 +27,7 @@ def reduction(e: Exporter, node: Node) -> str:
         whole = e.cast(name if x.dtype is DType.BOOL else e.cast(name, DType.BOOL), DType.U8)
         out = e.op(_REDUCTIONS[kind], whole, axes, keepdims=e.flag(node, "keepDims"), noop_with_empty_axes=none)
         return e.cast(out, e.dtype(x))
-    narrow = x.dtype in (DType.I8, DType.U8, DType.I16, DType.U16) and kind not in ("MAXIMUM", "MINIMUM")
-    wide = e.cast(name, DType.I32) if narrow else name
-    out = e.op(_REDUCTIONS[kind], wide, axes, keepdims=e.flag(node, "keepDims"), noop_with_empty_axes=none)
-    return e.cast(out, e.dtype(x)) if narrow else out
+    return e.op(_REDUCTIONS[kind], name, axes, keepdims=e.flag(node, "keepDims"), noop_with_empty_axes=none)
 
 
 @exports("Moments")
