@@ -284,6 +284,32 @@ def test_types_that_an_operator_lacks_are_cast(
         np.testing.assert_array_equal(found, function(data), err_msg=kind)
 
 
+@pytest.mark.parametrize("kind", ["bool", "int16", "uint16", "uint8", "int8", "float16"])
+def test_types_without_kernels_are_cast(kind: str) -> None:
+    """ONNX Runtime chooses, pads and compares numbers of any type."""
+    rng, dtype = np.random.default_rng(1), np.dtype(kind)
+    a, b = (rng.integers(0, 100, (3, 4)).astype(dtype) for _ in range(2))
+    told = rng.random((3, 4)) < 0.5
+    c, x, y = Value("c", DType.BOOL, (3, 4)), Value("x", DType.of(a), (3, 4)), Value("y", DType.of(a), (3, 4))
+    pads, zero = (
+        Value("pads", DType.I64, (4,), np.array([1, 0, 0, 2])),
+        Value("zero", DType.of(a), (), np.zeros((), dtype)),
+    )
+    outs = [Value(n, DType.of(a), (3, 4)) for n in ("chosen", "most")] + [Value("padded", DType.of(a), (4, 6))]
+    nodes = [
+        Node("Select", "select", [c, x, y], [outs[0]]),
+        Node("BinaryOp", "most", [x, y], [outs[1]], {"opType": "MAXIMUM"}),
+        Node("Padding", "pad", [x, pads, zero], [outs[2]], {"mode": "CONSTANT"}),
+    ]
+    model = onnx_model(Graph("g", [c, x, y], outs, nodes))
+    onnx.checker.check_model(model, full_check=True)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    wanted = np.where(told, a, b), np.maximum(a, b), np.pad(a, ((1, 0), (0, 2)))
+    for found, expected in zip(session.run(None, {"c": told, "x": a, "y": b}), wanted, strict=True):
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_types_are_cast_in_branches_and_loops() -> None:
     """What a body takes from outside has a type there, too."""
     one = Value("one", DType.U8, (2,))

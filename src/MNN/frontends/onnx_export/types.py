@@ -2,6 +2,7 @@
 
 ONNX has no ``Round`` of bf16, no ``ReduceMax`` of i16, no ``Neg`` of u8. What each operator takes is read from onnx's
 own schemas, of the opset that the model asks for; the types of values follow from those of inputs and constants.
+ONNX Runtime has no kernels for some types that operators may have; such are cast, too.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from onnx.defs import OpSchema
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE)
 _WIDER: dict[int, tuple[int, ...]] = {
+    TensorProto.BOOL: (TensorProto.UINT8,),
     TensorProto.BFLOAT16: _FLOATS,
     TensorProto.FLOAT16: _FLOATS,
     TensorProto.FLOAT: (TensorProto.DOUBLE,),
@@ -26,6 +28,14 @@ _WIDER: dict[int, tuple[int, ...]] = {
     TensorProto.UINT32: (TensorProto.INT64, TensorProto.UINT64, TensorProto.DOUBLE),
 }
 """Types that hold every number of a type, the nearest first. A result that is too large wraps when it is cast back."""
+_WORDS = {TensorProto.INT16, TensorProto.UINT16}
+_ABSENT: dict[str, set[int]] = {
+    "Where": {*_WORDS, TensorProto.BOOL, TensorProto.BFLOAT16},
+    "Max": {*_WORDS, TensorProto.BFLOAT16},
+    "Min": {*_WORDS, TensorProto.BFLOAT16},
+    "Pad": _WORDS,
+}
+"""What ONNX Runtime (1.32) has no kernel for."""
 _NAMED = {"to", "dtype"}
 """Attributes that say what type a result has."""
 Types = dict[str, int]
@@ -101,6 +111,8 @@ def _cast(node: NodeProto, schema: OpSchema, types: Types, unique: Callable[[str
     operands = list(_parameters(node.input, schema.inputs))
     for _, name, parameter in operands:
         kind, able = types.get(name, 0), _codes(parameter)
+        if len(able) > 1:  # not a condition
+            able -= _ABSENT.get(node.op_type, set())
         if kind and able and kind not in able:
             wider[parameter.type_str] = next((w for w in _WIDER.get(kind, ()) if w in able), 0)
     for _, name, parameter in operands:

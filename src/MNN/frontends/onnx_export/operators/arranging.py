@@ -250,10 +250,7 @@ def padding(e: Exporter, node: Node) -> str:
     if mode is None:
         return _symmetric(e, node)
     x, value = e.input(node, 0), e.input(node, 2) if mode == "constant" else ""
-    if e.required(node, 0).dtype is not DType.I16:
-        return e.op("Pad", x, _begins_then_ends(e, node), value, mode=mode)
-    value = value and e.cast(value, DType.I32)  # ONNX Runtime has no such kernel
-    return e.cast(e.op("Pad", e.cast(x, DType.I32), _begins_then_ends(e, node), value, mode=mode), DType.I16)
+    return e.op("Pad", x, _begins_then_ends(e, node), value, mode=mode)
 
 
 def _begins_then_ends(e: Exporter, node: Node) -> str:

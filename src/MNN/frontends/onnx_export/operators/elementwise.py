@@ -94,8 +94,6 @@ def _two(e: Exporter, node: Node, kind: str, a: Value, x: str, y: str) -> str:
         return e.op("Or", x, y)
     if boolean and kind in ("BITWISE_XOR", "LOGICALXOR", "NOTEQUAL"):
         return e.op("Xor", x, y)
-    if kind in ("MAXIMUM", "MINIMUM") and a.dtype is DType.I16:  # ONNX Runtime has no such kernel
-        return e.cast(e.op(_BINARY[kind], *(e.cast(v, DType.I32) for v in (x, y))), DType.I16)
     if kind in _BINARY:
         return e.op(_BINARY[kind], x, y)
     if kind == "NOTEQUAL":

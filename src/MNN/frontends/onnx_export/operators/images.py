@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from MNN.frontends.onnx_export.exporter import Exporter, exports
 from MNN.frontends.onnx_export.padding import MODES, both_ends, padding, without_last
 from MNN.ir.dtype import DType
-from MNN.ir.graph import Node, Value
+from MNN.ir.graph import Node
 
 _CTM = {
     "AlignCorners": "align_corners", "HalfPixels": "half_pixel", "PytorchHalfPixels": "pytorch_half_pixel",
     "Asymmetric": "asymmetric", "TensorflowHalfPixels": "tf_half_pixel_for_nn",
 }  # fmt: skip
-_BYTES = (DType.I8, DType.U8)
 _TYPES = {1: ("nearest", "floor"), 2: ("linear", None), 3: ("cubic", None), 4: ("nearest", "round_prefer_floor")}
 
 
@@ -22,7 +19,7 @@ def pooling(e: Exporter, node: Node) -> str:
     average = e.text(node, "type") == "AVEPOOL"
     mode, x = MODES.get(e.text(node, "padType"), "NOTSET"), e.required(node, 0)
     if e.flag(node, "isGlobal"):
-        return _of_floats(e, x, lambda v: e.op("GlobalAveragePool" if average else "GlobalMaxPool", v), _BYTES)
+        return e.op("GlobalAveragePool" if average else "GlobalMaxPool", e.name(x))
     if node.op == "Pooling3D":
         kernel, strides = e.list_of(node, "kernels"), e.list_of(node, "strides") or [1, 1, 1]
         pads = e.list_of(node, "pads")
@@ -39,14 +36,7 @@ def pooling(e: Exporter, node: Node) -> str:
         if e.flag(node, "ceilModel") and mode == "NOTSET":
             fewer = without_last(both_ends(pads, 2), x, kernel, strides, counted)
             attrs |= {"ceil_mode": 1} if fewer is None else {"pads": fewer}
-    return _of_floats(e, x, lambda v: e.op("AveragePool" if average else "MaxPool", v, **attrs))
-
-
-def _of_floats(e: Exporter, x: Value, pooled: Callable[[str], str], others: Sequence[DType] = ()) -> str:
-    """What is pooled of 16-bit integers, which ONNX has no pools of, as floats; and of ``others``."""
-    if x.dtype not in (DType.I16, *others):
-        return pooled(e.name(x))
-    return e.cast(pooled(e.cast(e.name(x), DType.F32)), x.dtype)
+    return e.op("AveragePool" if average else "MaxPool", e.name(x), **attrs)
 
 
 @exports("MaxPool", "AveragePool", "LpPool")
