@@ -330,3 +330,21 @@ def test_types_are_cast_in_branches_and_loops() -> None:
     for told in (True, False):
         (found,) = session.run(None, {"cond": np.array(told), "one": given})
         np.testing.assert_array_equal(found, given if told else (0 - given).astype(np.uint8))
+
+
+def test_a_quantised_transposed_convolution_has_strides_wider_than_its_filter() -> None:
+    """Less than nothing is cut off at the ends, which ONNX has no pads for."""
+    rng = np.random.default_rng(3)
+    data, weights = rng.integers(0, 9, (1, 3, 4, 5)).astype(np.uint8), rng.integers(-4, 5, (3, 2, 1, 1)).astype(np.int8)
+    scale, zero = Value("one", DType.F32, (), np.ones((), np.float32)), np.zeros((), np.uint8)
+    x, w = Value("x", DType.U8, data.shape), Value("w", DType.I8, weights.shape, weights)
+    xz, yz = Value("xz", DType.U8, (), zero), Value("yz", DType.U8, (), zero + np.uint8(100))
+    wz, y = Value("wz", DType.I8, (), np.zeros((), np.int8)), Value("y", DType.U8, (1, 2, 8, 10))
+    attrs = {"strides": [2, 2], "dilations": [1, 1], "pads": [0, 0, -1, -1], "padMode": "CAFFE", "group": 1}
+    node = Node("QLinearConvTranspose", "n", [x, scale, xz, w, scale, wz, scale, yz], [y], attrs)
+    model = onnx_model(Graph("g", [x], [y], [node]))
+    onnx.checker.check_model(model, full_check=True)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    wanted = np.full((1, 2, 8, 10), 100)
+    wanted[:, :, ::2, ::2] += np.einsum("bihw,io->bohw", data.astype(int), weights[:, :, 0, 0].astype(int))
+    np.testing.assert_array_equal(session.run(None, {"x": data})[0], np.clip(wanted, 0, 255))

@@ -32,6 +32,7 @@ FOUND = (
     "SHAPE",
     "FULLY_CONNECTED",
     "CONV_2D quantised",
+    "RESIZE_BILINEAR quantised",
     "Pooling",
     "IRFFT",
     "SpaceToBatchND",

@@ -78,14 +78,22 @@ def deconvolution(e: Exporter, node: Node) -> str:
         totals = [(int(k) - 1) * d + 1 - s for k, d, s in zip(spans[2:], spread, steps, strict=True)]
         begins = [(t + 1) // 2 if lower else max(t, 0) // 2 if clips else t // 2 for t in totals]
         attrs["pads"] = [*begins, *(t - b for t, b in zip(totals, begins, strict=True))]
-    pads = attrs.get("pads")
-    if isinstance(pads, list) and min(pads, default=0) < 0:
-        if min(pads[:count]) < 0:
-            raise e.unsupported(node, "transposed convolution with strides wider than its filter")
-        grown = [more + max(-pad, 0) for pad, more in zip(pads[count:], extra or [0] * count, strict=True)]
-        attrs |= {"pads": [max(pad, 0) for pad in pads], "output_padding": grown}
     operands = (e.name(x), e.name(w), e.name(bias))
-    return finished(e, node, e.op("ConvTranspose", *operands, group=_groups(e, node), **attrs))
+    return finished(e, node, e.op("ConvTranspose", *operands, group=_groups(e, node), **_grown(e, node, attrs)))
+
+
+def _grown(e: Exporter, node: Node, attrs: dict[str, object]) -> dict[str, object]:
+    """Attributes of a transposed convolution. Where less than nothing is cut off at the ends, that is
+    ``output_padding``: ONNX has no negative pads."""
+    pads, extra = attrs.get("pads"), attrs.get("output_padding")
+    if not isinstance(pads, list) or min(pads, default=0) >= 0:
+        return attrs
+    count = len(pads) // 2
+    if min(pads[:count]) < 0:
+        raise e.unsupported(node, "transposed convolution with strides wider than its filter")
+    beyond = extra if isinstance(extra, list) else [0] * count
+    grown = [more + max(-pad, 0) for pad, more in zip(pads[count:], beyond, strict=True)]
+    return attrs | {"pads": [max(pad, 0) for pad in pads], "output_padding": grown}
 
 
 def _groups(e: Exporter, node: Node) -> int:
@@ -259,11 +267,11 @@ def quantized_transposed(e: Exporter, node: Node) -> str:
     bias = e.value(node, 8)
     steps = None if bias is None else e.op("Reshape", e.op("Mul", xs, ws), e.const([-1]))
     keys = {"strides": "strides", "dilations": "dilations", "pads": "pads", "output_padding": "outPads"}
-    attrs = {theirs: e.list_of(node, ours) or None for theirs, ours in keys.items()}
+    attrs: dict[str, object] = {theirs: e.list_of(node, ours) or None for theirs, ours in keys.items()}
     out = e.op(
         "ConvTranspose", e.op("DequantizeLinear", x, xs, xz), weights,
         "" if steps is None else e.op("Mul", e.cast(e.name(bias), DType.F32), steps),
-        group=e.integer(node, "group") or 1, **attrs,
+        group=e.integer(node, "group") or 1, **_grown(e, node, attrs),
     )  # fmt: skip
     return e.op("QuantizeLinear", out, ys, yz)
 
