@@ -21,9 +21,9 @@ class QuantizedArray:
     in the lowest bits of a byte. ``scale`` and ``offset``: float32 ``[rows, blocks]`` (``offset`` is None when
     symmetric), where every block covers ``cols / blocks`` neighbouring columns. ``shape`` is the logical shape, whose
     first dimension is ``rows``. ``bits`` is what the values are said to have in files. ``row_bits``: products may
-    round what they multiply it by to so many bits (:data:`ROW_BITS`), each block with a scale of its own, and scales
-    and offsets to f16; with 0 they may not. ``finite_rows``: what they multiply it by is finite, unless the whole
-    result is lost: where it is not, products need not tell infinities from NaN.
+    round what they multiply it by to so many bits (:data:`ROW_BITS`), each block with a scale of its own, and, with 10
+    or fewer, scales and offsets of 4 bits or fewer to f16; with 0 they may not. ``finite_rows``: what they multiply it
+    by is finite, unless the whole result is lost: where it is not, products need not tell infinities from NaN.
     """
 
     codes: np.ndarray

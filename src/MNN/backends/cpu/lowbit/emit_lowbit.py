@@ -32,7 +32,7 @@ from MNN.compiler.open.plan import SMALL
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
-from MNN.ir.quant import FEWEST_ROW_BITS
+from MNN.ir.quant import COARSE_ROW_BITS, FEWEST_ROW_BITS
 from MNN.ir.scalar import Body, body_of
 from MNN.ir.shape import elements
 from MNN.ir.traced import OpenSize, room_of
@@ -49,8 +49,8 @@ _TILE_COSTS, _TILE_COSTS_OF_16 = (1.9, 2.8, 3.8, 4.8, 5.9), (1.8, 2.0, 3.2)
 """Relative times (measured) of tiles of 1, 2, ... rows, with 32 registers and with 16."""
 _ROWS_OF_A = 512 << 10
 """Bytes of A that few rows may take in a worker's scratch memory."""
-_SMALL_BLOCK = 128
-"""Numbers that share a scale, up to which scales are several per cent of all bytes."""
+_MOST_BITS, _SMALL_BLOCK = 4, 128
+"""Bits of codes, and numbers that share a scale, up to which scales are several per cent of all bytes."""
 _PARTS = 4
 """Blocks for each of several threads."""
 
@@ -178,15 +178,16 @@ def packed(
     e: Emitter, constants: Sequence[Tensor], width: int, k: int, row_bits: int, count: int = 1
 ) -> tuple[Layout, Ref]:
     """Codes, scales and, where there are any, offsets as kernels take them, packed once: ``count`` matrices that lie
-    one above the other, each in panels of its own. Where rows are rounded, to ``row_bits`` at most 12, scales of small
-    blocks are, too, if that makes them smaller."""
+    one above the other, each in panels of its own. Where rows may be rounded to 10 bits (``row_bits``), scales of small
+    blocks of 4 bits or fewer are, to the 11 of f16; with 12, or of 8, that would be most of what is lost."""
     codes, scale, *rest = (t.const for t in constants)
     assert codes is not None
     assert scale is not None
     offset = rest[0] if rest else None
     arrays = (codes, scale) if offset is None else (codes, scale, offset)
     ids = tuple(map(id, arrays))
-    rounded = (row_bits > 0 or e.precision == "low") and k // scale.shape[1] <= _SMALL_BLOCK
+    coarse = 0 < row_bits <= COARSE_ROW_BITS or e.precision == "low"
+    rounded = coarse and width <= _MOST_BITS and k // scale.shape[1] <= _SMALL_BLOCK
     known = ("factors", *ids, rounded)
     kinds = e.pool.kept_choices.get(known)
     if kinds is None:
