@@ -40,13 +40,7 @@ def main() -> None:
     chosen = parser.parse_args()
     with zipfile.ZipFile(chosen.out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, case in PATTERNS.items() if chosen.patterns else ():
-            for open_sizes in (False, True):
-                try:
-                    graph, given, wanted = answer(case, open_sizes)
-                except (ValueError, tf.errors.InvalidArgumentError):
-                    continue
-                _write(archive, f"{name}/{int(open_sizes)}.pb", graph)
-                _write(archive, f"{name}/{int(open_sizes)}.npz", _packed({**given, **wanted}))
+            write_pattern(archive, name, case)
         for op in () if chosen.patterns else sorted(chosen.only or FAMILIES):
             for k in range(chosen.cases):
                 rng = np.random.default_rng([chosen.seed, k, *op.encode()])
@@ -57,6 +51,21 @@ def main() -> None:
                     graph, given, wanted = answer(case, open_sizes=False)
                 _write(archive, f"{op}/{k}.pb", graph)
                 _write(archive, f"{op}/{k}.npz", _packed({**given, **wanted}))
+
+
+def write_pattern(archive: zipfile.ZipFile, name: str, case: Case) -> None:
+    """A program with sizes and without, where it can be made so; one that can be made neither way is a mistake."""
+    refused = []
+    for open_sizes in (False, True):
+        try:
+            graph, given, wanted = answer(case, open_sizes)
+        except (ValueError, tf.errors.InvalidArgumentError) as error:
+            refused.append(error)
+            continue
+        _write(archive, f"{name}/{int(open_sizes)}.pb", graph)
+        _write(archive, f"{name}/{int(open_sizes)}.npz", _packed({**given, **wanted}))
+    if len(refused) > 1:
+        raise ValueError(f"the program {name} tests nothing: {refused[0]}")
 
 
 def answer(case: Case, open_sizes: bool) -> tuple[bytes, dict[str, np.ndarray], dict[str, np.ndarray]]:
