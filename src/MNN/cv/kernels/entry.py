@@ -19,8 +19,8 @@ from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen.library import Library
 from MNN.backends.cpu.targets.base import Target
 from MNN.expr.arrays.native import facts
+from MNN.expr.arrays.native.methods import FASTCALL, Method, function_of
 
-_FASTCALL = 0x80
 _PYTHON = {
     "retain": "Py_IncRef", "whole": "PyLong_AsLongLong", "occurred": "PyErr_Occurred", "is_kind": "PyType_IsSubtype",
     "save": "PyEval_SaveThread", "restore": "PyEval_RestoreThread", "refuse": "PyErr_BadArgument",
@@ -182,26 +182,13 @@ run:
 """
 
 
-class _Method(ctypes.Structure):
-    """CPython's ``PyMethodDef``."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
 class _Maker:
     """What makes functions; all of them point to its memory, so that there is one in a process."""
 
     def __init__(self, library: Library, addresses: Sequence[int]) -> None:
         self.common = np.array([id(np.ndarray), id(None), *addresses], np.int64)
         (address,) = library.load([EntrySpec()])
-        self.method = _Method(b"kernel", address, _FASTCALL, b"Runs a kernel.")
-        make = ctypes.cast(ctypes.pythonapi.PyCFunction_NewEx, ctypes.c_void_p).value or 0
-        self._make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(make)
+        self.method = Method(b"kernel", address, FASTCALL, b"Runs a kernel.")
 
     def function(
         self, kernel: int, values: Sequence[int], moving: Sequence[tuple[int, int, int]], blocks: int, scratch: bool,
@@ -214,7 +201,7 @@ class _Maker:
         )  # fmt: skip
         record = np.array([*head, *(n for triple in moving for n in triple), *values], np.int64)
         # what it belongs to is held, as a module would be
-        found: Function = self._make(ctypes.addressof(self.method), record, keep)
+        found: Function = function_of(self.method, record, keep)
         return found
 
 

@@ -24,6 +24,7 @@ from MNN.expr.arrays.native import facts
 from MNN.expr.arrays.native.choosing_ir import CHOSEN
 from MNN.expr.arrays.native.entries_ir import CLIPPED, COMPARING, EACH
 from MNN.expr.arrays.native.later_ir import LATER
+from MNN.expr.arrays.native.methods import FASTCALL, KEYWORDS, Method, function_of
 from MNN.expr.arrays.native.moving_ir import JOINED, MOVED, PART, SHARED
 from MNN.expr.arrays.native.operands_ir import OPERANDS
 from MNN.expr.arrays.native.pairwise_ir import PAIRWISE
@@ -65,7 +66,6 @@ FUNCTION, LEAST, RECORD = range(4 + 2 * len(facts.KINDS), 7 + 2 * len(facts.KIND
 """Where the record of an entry has the function that is computed later, from how many numbers on, and itself."""
 _UNKNOWN = -1
 """Stands for a function that nobody has asked for."""
-_FASTCALL, _KEYWORDS = 0x80, 0x02
 Loops = Mapping[int, tuple[int, int]]
 """Inner loops and what is given to them, by the number of the element type."""
 
@@ -149,17 +149,6 @@ def _maker(record: Any) -> None:
     record[FUNCTION] = 0 if function is None else id(function)
 
 
-class _Method(ctypes.Structure):
-    """CPython's ``PyMethodDef``."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
 class Native:
     """What makes entries: the common record, and functions of CPython's that make callables."""
 
@@ -176,10 +165,6 @@ class Native:
         _KEPT.append(record)
         self._common[_WORDS.index("computed")] = shared_library(True).load([EntrySpec("computed")])[0]
         self._common[_WORDS.index("computed_record")] = id(record)
-        make = ctypes.pythonapi.PyCFunction_NewEx
-        self._make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
-            ctypes.cast(make, ctypes.c_void_p).value or 0
-        )
 
     @property
     def knows_names(self) -> bool:
@@ -199,11 +184,11 @@ class Native:
         if later is not None:
             record[FUNCTION], record[LEAST] = _UNKNOWN, later.least
             _WAITING[id(record)] = later.make
-        flags = _FASTCALL | (_KEYWORDS if part == "shared" else 0)
+        flags = FASTCALL | (KEYWORDS if part == "shared" else 0)
         name, doc = getattr(usual, "__name__", part).encode(), (usual.__doc__ or "").encode()
-        method = _Method(name, address, flags, doc)
+        method = Method(name, address, flags, doc)
         _KEPT.extend((usual, record, method, name, doc))
-        return self._make(ctypes.addressof(method), record, None)
+        return function_of(method, record)
 
 
 def prepared(few: int) -> Native | None:
