@@ -18,15 +18,13 @@ import tempfile
 import time
 from typing import BinaryIO
 
-from MNN.cache.eviction import TEMPORARY, check_limit, keep_within, limit_of
+from MNN.cache.eviction import TEMPORARY, check_limit, keep_within, limit_of, written
 from MNN.errors import MNNError
 from MNN.warning import warn
 
 _MAGIC = b"MNNOBJ1\n"
 _LARGEST = 512 << 20
 """Bytes of an entry that are read at most."""
-_SHARE = 16
-"""After every so-many-th part of the limit that one process has written it looks at the whole again."""
 _HOUR = 3600
 """Seconds between two marks that an entry was used."""
 
@@ -53,7 +51,6 @@ class Cache:
         """``part`` names the folder within it (see :mod:`MNN.cache.eviction`). Raises :class:`MNNError` when
         ``MNN_CACHE_LIMIT`` is no size."""
         self.folder = None if folder is None else pathlib.Path(folder) / part
-        self._left = 0
         if self.folder is None:
             return
         check_limit()
@@ -123,18 +120,15 @@ class Cache:
                 with contextlib.suppress(OSError):
                     os.unlink(name)
                 raise
-            self._left -= len(data)
-            if self._left < 0:
-                self.prune()
+            root = self.folder.parent
+            written(root, len(_MAGIC) + 32 + len(data), limit_of(root))
         except (OSError, MNNError) as error:  # MNNError: a limit that has become none since then
             self._off(str(error))
 
     def prune(self) -> None:
         """Has all parts of the cache keep within their limit, the entries used longest ago going first."""
         if self.folder is not None:
-            limit = limit_of(self.folder.parent)
-            keep_within(self.folder.parent, limit)
-            self._left = limit // _SHARE
+            keep_within(self.folder.parent, limit_of(self.folder.parent))
 
 
 def make_private(folder: pathlib.Path) -> str:

@@ -13,6 +13,7 @@ import re
 import time
 from dataclasses import dataclass
 
+from MNN.cache import ledger
 from MNN.errors import MNNError
 from MNN.formatting import nbytes, parse_bytes
 
@@ -28,6 +29,9 @@ PARTS = {
 MEASURED = "measured"
 TEMPORARY = ".new-"
 """How the names of files begin that are still being written."""
+_SHARE = 16
+"""What is beyond the limit is removed together with every so-many-th part of it, which can then be written before
+anything has to be looked at again."""
 _ABANDONED = 3600
 """Seconds after which nobody is writing such a file any more."""
 _ENTRY = re.compile(r"[0-9a-f]{64}(\.o)?|[a-z]+-[0-9a-f]{40}\.o")
@@ -95,6 +99,7 @@ def contents(root: pathlib.Path) -> list[Part]:
 def clear(root: pathlib.Path, measured: bool = False) -> tuple[int, int]:
     """Removes all entries, with ``measured`` also what was measured; files and bytes that are gone. Other files
     in these folders stay. Raises :class:`MNNError` when something cannot be removed."""
+    ledger.forget(root)
     count = size = 0
     for name in (*PARTS, *([MEASURED] if measured else [])):
         for path, info in _entries(root / name, unfinished=True):
@@ -108,12 +113,31 @@ def clear(root: pathlib.Path, measured: bool = False) -> tuple[int, int]:
 
 def keep_within(root: pathlib.Path, limit: int) -> None:
     """Removes what was used longest ago of all parts, until at most ``limit`` bytes are left."""
-    prune([root / name for name in PARTS], limit)
+    ledger.looked(root, _prune([root / name for name in PARTS], limit, limit))
 
 
-def prune(folders: list[pathlib.Path], limit: int) -> None:
-    """Deletes the files of folders that were written (or marked as used) longest ago, until at most ``limit`` bytes
-    are left, and temporary files that a process which ended too early has left behind."""
+def written(root: pathlib.Path, nbytes: int, limit: int) -> None:
+    """Says that an entry of ``nbytes`` was written: what was used longest ago is removed when the cache may hold more
+    than ``limit`` bytes. Raises ``OSError`` when that cannot be found out."""
+    if ledger.grown(root, nbytes, limit):
+        _make_room(root, limit)
+
+
+def to_be_written(root: pathlib.Path, nbytes: int, limit: int) -> None:
+    """The same of an entry that follows."""
+    if ledger.grown(root, nbytes, limit):
+        _make_room(root, limit)
+        ledger.grown(root, nbytes, limit)
+
+
+def _make_room(root: pathlib.Path, limit: int) -> None:
+    ledger.looked(root, _prune([root / name for name in PARTS], limit, limit - limit // _SHARE))
+
+
+def _prune(folders: list[pathlib.Path], limit: int, wanted: int) -> int:
+    """Deletes temporary files that a process which ended too early has left behind, and, where folders hold more than
+    ``limit`` bytes, the files that were written (or marked as used) longest ago, until at most ``wanted`` bytes are
+    left; the bytes that are."""
     entries = []
     for folder in folders:
         for path, info in _entries(folder, unfinished=True):
@@ -122,12 +146,15 @@ def prune(folders: list[pathlib.Path], limit: int) -> None:
             elif info.st_mtime < time.time() - _ABANDONED:
                 path.unlink(missing_ok=True)
     total = sum(size for _, size, _ in entries)
+    if total <= limit:
+        return total
     for _, size, path in sorted(entries):
-        if total <= limit:
+        if total <= wanted:
             break
         with contextlib.suppress(PermissionError):  # Windows keeps files that are mapped
             path.unlink(missing_ok=True)
             total -= size
+    return total
 
 
 def said(root: pathlib.Path) -> str:
@@ -139,9 +166,9 @@ def said(root: pathlib.Path) -> str:
 def _entries(folder: pathlib.Path, unfinished: bool = False) -> list[tuple[pathlib.Path, os.stat_result]]:
     """Files of a cache's folder; other files that somebody keeps there are not its own."""
     found: list[tuple[pathlib.Path, os.stat_result]] = []
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        for path in folder.iterdir():
-            if _ENTRY.fullmatch(path.name) or (unfinished and path.name.startswith(TEMPORARY)):
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        for entry in entries:
+            if _ENTRY.fullmatch(entry.name) or (unfinished and entry.name.startswith(TEMPORARY)):
                 with contextlib.suppress(FileNotFoundError):  # another process prunes too
-                    found.append((path, path.stat()))
+                    found.append((pathlib.Path(entry.path), entry.stat()))
     return found

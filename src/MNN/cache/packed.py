@@ -32,14 +32,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from MNN.cache.entries import Cache, default_folder, make_private, open_trusted
-from MNN.cache.eviction import TEMPORARY, keep_within, limit_of
+from MNN.cache.eviction import TEMPORARY, limit_of, to_be_written
 from MNN.errors import MNNError
 from MNN.warning import warn
 
 SMALLEST = 64 << 10
 """Bytes below which packing again is cheaper than a file."""
-_OFTEN = 16
-"""After every so-many-th part of the limit that one process has written it looks at the whole again."""
 _SHARE = 8
 """At most one part in so many of what is free on the disk is taken."""
 _MAGIC = b"MNNPACK1"
@@ -59,7 +57,6 @@ class PackedStore:
         """``limit``: bytes that the whole cache in ``folder`` may hold; None: what its users have said."""
         self.folder = None if folder is None else pathlib.Path(folder) / "packed"
         self.limit = limit
-        self._left = 0
         self._mapped: WeakValueDictionary[str, mmap.mmap] = WeakValueDictionary()
         if self.folder is not None:
             problem = make_private(self.folder)
@@ -129,10 +126,7 @@ class PackedStore:
             if nbytes > min(room, limit):
                 return None
             draft = Draft(self.folder, name, nbytes)
-            self._left -= nbytes
-            if self._left < 0:
-                self._left = limit // _OFTEN
-                keep_within(self.folder.parent, min(limit, room))
+            to_be_written(self.folder.parent, _HEAD + nbytes, min(limit, room))
         except (OSError, MNNError) as error:
             self._off(str(error))
             return None
