@@ -15,7 +15,7 @@ Random = np.random.Generator
 
 def cases(seed: int) -> Iterator[Case]:
     random = np.random.default_rng([seed, 2901])
-    for family in (_scaled, _remapped, _statistics, _masked, _typed, _chosen, _planes, _maps, _joined):
+    for family in (_scaled, _remapped, _statistics, _masked, _typed, _chosen, _planes, _maps, _joined, _fine):
         yield from family(seed, random)
 
 
@@ -184,3 +184,38 @@ def _joined(seed: int, random: Random) -> Iterator[Case]:
             lambda cv, b=b, v=value: cv.copyMakeBorder(im, *edges, border(cv, b), value=v),
             0,
         )
+
+
+def _fine(seed: int, random: Random) -> Iterator[Case]:
+    """Lines of every kind between positions within pixels, border values that do not fit, bins of any bounds, colours
+    of 16 bits."""
+    shift, kind, width = int(random.integers(0, 5)), int(random.choice([0, 1, 4, 8])), int(random.choice([1, 1, 2, 3]))
+    a, b = (tuple(int(n) for n in random.integers(0, 30 << shift, 2)) for _ in range(2))
+    corners = random.integers(-6 << shift, 40 << shift, (int(random.integers(2, 7)), 2)).astype(np.int32)
+    drawn = {
+        "line": lambda cv, im: cv.line(im, a, b, 9, width, kind, shift),
+        "circle": lambda cv, im: cv.circle(im, a, abs(b[0]), 9, width, kind, shift),
+        "rectangle": lambda cv, im: cv.rectangle(im, a, b, 9, width, kind, shift),
+        "fillPoly": lambda cv, im: cv.fillPoly(im, [corners], 9, kind, shift),
+    }
+    for name, draw in drawn.items():
+
+        def image(cv: Any, draw: Callable[[Any, Any], Any] = draw) -> Any:
+            im = np.zeros((31, 33), np.uint8)
+            draw(cv, im)
+            return im
+
+        yield _same(f"{name} kind {kind} shift {shift} width {width} {seed}", image, 0)
+    im = _picture(random, "u8 u16 i16 f4")
+    value = tuple(float(n) for n in random.choice([-1e3, -0.5, 0.5, 1.5, 300, 4e4, 7e4], 4))
+    yield _same(f"copyMakeBorder {value} {im.dtype} {seed}",
+                lambda cv: cv.copyMakeBorder(im, 1, 2, 3, 4, 0, value=value), 1e-2)  # fmt: skip
+    plane = _picture(random, "u8 f4", (1,))
+    bins, low = int(random.integers(1, 40)), float(random.choice([random.integers(-9, 99), random.random() * 50]))
+    ends = [low, low + float(random.choice([random.integers(1, 200), random.random() * 99 + 1]))]
+    yield _same(f"calcHist {bins} {ends} {plane.dtype} {seed}",
+                lambda cv: cv.calcHist([plane], [0], None, [bins], ends), 0)  # fmt: skip
+    wide = _picture(random, "u16", (3,))
+    for code in ("BGR2GRAY", "RGB2BGRA", "BGR2YUV", "YCrCb2RGB"):
+        yield _same(f"cvtColor {code} u16 {wide.shape} {seed}",
+                    lambda cv, c=code: cv.cvtColor(wide, getattr(cv, f"COLOR_{c}")), 2)  # fmt: skip

@@ -13,6 +13,8 @@ import numpy as np
 from MNN.cv._array import Array
 from MNN.cv._constants import LINE_4
 
+FINE = 0
+"""A kind of thin lines: between positions within pixels."""
 SHIFT = 16
 ONE = 1 << SHIFT
 HALF = ONE >> 1
@@ -105,7 +107,10 @@ class Canvas:
     def thick(self, a: Point, b: Point, thickness: int, kind: int, ends: int = 3) -> None:
         """A line of so many pixels, with round ends: of ``a`` (1), ``b`` (2) or both (3)."""
         if thickness <= 1:
-            self.thin(_rounded(a), _rounded(b), kind)
+            if kind == FINE:
+                self.fine(a, b)
+            else:
+                self.thin(_rounded(a), _rounded(b), kind)
             return
         cut = self._cut(a, b, thickness)
         if cut is None:
@@ -177,11 +182,11 @@ class Canvas:
                 self.thin(one, other, kind)
                 if y != v:
                     upper, lower = ((x, y), (u, v)) if y < v else ((u, v), (x, y))
-                    edges.append((upper[1], lower[1], *self._slope(one, other, upper, lower)))
+                    edges.append((upper[1], lower[1], *self._slope(one, other, upper, lower, kind)))
         if len(edges) > 1:
             self._between(sorted(edges, key=lambda e: (e[0], e[2], e[3])))
 
-    def _slope(self, one: Point, other: Point, upper: Point, lower: Point) -> tuple[int, int]:
+    def _slope(self, one: Point, other: Point, upper: Point, lower: Point, kind: int) -> tuple[int, int]:
         """Where an edge is in the row of its ``upper`` end, and its step from row to row: as its line is drawn, cut to
         the picture, if one of its ends is not in there. ``one`` and ``other`` are whole pixels, in the given order."""
         if any(not (0 <= x < self.width and 0 <= y < self.height) for x, y in (one, other)):
@@ -191,7 +196,7 @@ class Canvas:
             step = int(((u - x) << SHIFT) / (v - y))
             x, y = (x, y) if one[1] < other[1] else (u, v)
             return (x << SHIFT) + (upper[1] - y) * step, step
-        return upper[0], int((lower[0] - upper[0]) / (lower[1] - upper[1]))
+        return upper[0] + (HALF if kind == LINE_4 else 0), int((lower[0] - upper[0]) / (lower[1] - upper[1]))
 
     def _between(self, edges: list[tuple[int, int, int, int]]) -> None:
         """What lies between the first and the second edge of each row, the third and the fourth, and so on. Edges are
@@ -307,4 +312,4 @@ def coverage(height: int, width: int, draw: Callable[[Canvas, int], None]) -> Ar
     return share
 
 
-__all__ = ["HALF", "ONE", "SHIFT", "Canvas", "Point", "circle_points", "coverage"]
+__all__ = ["FINE", "HALF", "ONE", "SHIFT", "Canvas", "Point", "circle_points", "coverage"]

@@ -9,6 +9,7 @@ import pytest
 import MNN.cv as cv
 import MNN.expr as F  # noqa: N812 - as PyMNN's documentation has it
 from MNN.cv import _array
+from MNN.cv.kernels.run import Settings
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.build import picture
 from MNN.expr.types import storable
@@ -273,3 +274,48 @@ def test_results_are_of_types_that_vars_have(kind: str, size: int) -> None:
     assert DType.of(found._array()) is DType.of(np.asarray(found)) is storable(DType.of(array))
     assert found.shape == [size, size]
     np.testing.assert_array_equal(np.asarray(found), array)
+
+
+@pytest.mark.parametrize("least", [0, 1 << 62])
+@pytest.mark.parametrize(("kind", "want"), [("u1", (255, 0, 2, 2)), ("i1", (127, -5, 2, 2)), ("f4", (300, -5, 1.5, 2))])
+def test_border_values_are_rounded_and_saturate(
+    kind: str, want: Any, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Settings, "least", least)
+    image, value = np.ones((2, 3, 4), kind), (300, -5, 1.5, 2)
+    away = np.full((2, 3), -9, np.float32)
+    for found in (
+        cv.copyMakeBorder(image, 1, 0, 0, 0, cv.BORDER_CONSTANT, value)[0],
+        cv.copyMakeBorder(image, 1, 0, 0, 0, cv.BORDER_CONSTANT, list(value))[0],
+        cv.warpAffine(image, [1, 0, 9, 0, 1, 9], (3, 2), borderValue=value),
+        cv.remap(image, away, away, cv.INTER_LINEAR, cv.BORDER_CONSTANT, value),
+    ):
+        np.testing.assert_array_equal(found, np.broadcast_to(np.array(want, kind), found.shape))
+
+
+@pytest.mark.parametrize("least", [0, 1 << 62])
+@pytest.mark.parametrize("kind", ["u1", "f4"])
+def test_values_between_two_bins_are_where_opencv_counts_them(
+    kind: str, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Settings, "least", least)
+    image = np.arange(256).astype(kind)[None]
+    found = cv.calcHist([image], [0], None, [17], [61, 163])
+    assert found.tolist() == [6, 6, 6, 6, 6, 7, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 5]
+    both = cv.calcHist([image, image], [0, 1], None, [15, 2], [28, 138, 0, 256]).sum(1)
+    assert both.tolist() == [8, 7, 8, 7, 7, 8, 7, 7, 8, 7, 7, 8, 7, 7, 7]
+
+
+def test_colours_of_16_bits() -> None:
+    image = np.random.default_rng(5).integers(0, 65536, (7, 9, 3)).astype(np.uint16)
+    gray = cv.cvtColor(image, cv.COLOR_BGR2GRAY)
+    assert gray.dtype == np.uint16
+    np.testing.assert_allclose(gray[..., 0], image @ np.array([0.114, 0.587, 0.299]), atol=1.5)
+    opaque = cv.cvtColor(image, cv.COLOR_BGR2RGBA)
+    np.testing.assert_array_equal(opaque, np.dstack([image[..., ::-1], np.full((7, 9), 65535)]))
+    back = cv.cvtColor(cv.cvtColor(image, cv.COLOR_BGR2YUV), cv.COLOR_YUV2BGR)
+    middle = (image > 20000).all(2) & (image < 45000).all(2)  # chroma of others is beyond 16 bits
+    assert middle.any()
+    np.testing.assert_allclose(back[middle].astype(int), image[middle].astype(int), atol=60)
+    with pytest.raises(ShapeError, match="uint16"):
+        cv.cvtColor(image, cv.COLOR_BGR2HSV)

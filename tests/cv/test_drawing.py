@@ -14,7 +14,7 @@ from MNN import MNNError
 from MNN.cv import _drawing as drawing
 from MNN.expr.build import picture
 from tests.cv import raster
-from tests.cv.raster import SHIFT, Canvas
+from tests.cv.raster import FINE, SHIFT, Canvas
 
 Drawn = tuple[Callable[[Any], Any], Callable[[Canvas], Any]]
 TRIANGLE = np.array([[0, 0], [9, 1], [2, 8]], np.int32)
@@ -44,8 +44,10 @@ def _places(random: np.random.Generator, im: Any, count: int) -> list[tuple[int,
 
 def _drawings(random: np.random.Generator, im: Any) -> dict[str, Drawn]:
     shift = int(random.choice([0, 0, 1, 4]))
-    kind, width = int(random.choice([4, 8])), int(random.integers(1, 9)) ** int(random.integers(1, 3))
+    kind, width = int(random.choice([0, 1, 4, 8])), int(random.integers(1, 9)) ** int(random.integers(1, 3))
     (a, b, c), radius = (_places(random, im, 3)), int(random.integers(0, 30))
+    thin, within = {0: (8, FINE), 1: (4, 4), 4: (4, FINE), 8: (8, 8)}[kind]  # between pixels, or within them
+    touching = within if shift else thin
     shapes = [_places(random, im, int(random.integers(1, 9))) for _ in range(int(random.integers(1, 4)))]
     wide = SHIFT - shift
     fixed = lambda p: (p[0] << wide, p[1] << wide)  # noqa: E731
@@ -56,25 +58,25 @@ def _drawings(random: np.random.Generator, im: Any) -> dict[str, Drawn]:
 
     def contours(canvas: Canvas) -> None:
         for shape in shapes:
-            canvas.path([whole(p) for p in shape], True, width, kind)
+            canvas.path([whole(p) for p in shape], True, width, thin)
 
     return {
         "line": (lambda to: mcv.line(to, a, b, INK[: _channels(im)], width, kind, shift),
-                 lambda canvas: canvas.thick(fixed(a), fixed(b), width, kind)),
+                 lambda canvas: canvas.thick(fixed(a), fixed(b), width, touching)),
         "circle": (lambda to: mcv.circle(to, a, radius, INK[: _channels(im)], 1),
                    lambda canvas: canvas.disc(*a, radius, False)),
         "disc": (lambda to: mcv.circle(to, a, radius, INK[: _channels(im)], -1),
                  lambda canvas: canvas.disc(*a, radius, True)),
         "ring": (lambda to: mcv.circle(to, c, radius, INK[: _channels(im)], width, 4, shift),
-                 lambda canvas: canvas.path(ring, False, width, 4)),
+                 lambda canvas: canvas.path(ring, False, width, FINE)),
         "fine disc": (lambda to: mcv.circle(to, c, radius, INK[: _channels(im)], -1, 4, shift),
                       lambda canvas: canvas.convex(ring, 4, False)),
         "rectangle": (lambda to: mcv.rectangle(to, a, b, INK[: _channels(im)], width, kind, shift),
-                      lambda canvas: canvas.path(corners, True, width, kind)),
+                      lambda canvas: canvas.path(corners, True, width, touching)),
         "filled rectangle": (lambda to: mcv.rectangle(to, a, b, INK[: _channels(im)], -1, kind, shift),
-                             lambda canvas: canvas.convex(corners, kind, shift == 0)),
+                             lambda canvas: canvas.convex(corners, thin, shift == 0)),
         "fillPoly": (lambda to: mcv.fillPoly(to, arrays, INK[: _channels(im)], kind, shift),
-                     lambda canvas: canvas.polygons([[fixed(p) for p in s] for s in shapes], kind)),
+                     lambda canvas: canvas.polygons([[fixed(p) for p in s] for s in shapes], thin)),
         "drawContours": (lambda to: mcv.drawContours(to, arrays, -1, INK[: _channels(im)], width, kind), contours),
     }  # fmt: skip
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from MNN.cv._array import Array, _wrap, as_image
+from MNN.cv._array import Array, _wrap, as_array, as_image, to_dtype
 from MNN.cv._constants import BORDER_CONSTANT, BORDER_REFLECT, BORDER_REFLECT_101
 from MNN.cv.kernels.framing import framed
 from MNN.errors import MNNError, ShapeError
@@ -61,18 +62,29 @@ def pad(image: Array, top: int, bottom: int, left: int, right: int, border: int,
 
 
 def fill(value: object, image: Array) -> Array:
-    """A border value in the picture's type: one number per channel (fewer are filled up with 0) or one for all."""
-    values = (
-        np.array([value], np.float64)
-        if type(value) in (int, float)
-        else np.atleast_1d(np.asarray(value, np.float64)).ravel()
-    )
-    channels = image.shape[2] if image.ndim == 3 else 1
+    """A border value in the picture's type, rounded and within its bounds: one number per channel (fewer are filled up
+    with 0) or one for all. It must not be written to."""
+    channels = image.shape[2] if image.ndim == 3 else None
+    if type(value) is int or type(value) is float:
+        return _filled((value,), image.dtype, channels)
+    if type(value) is not tuple:
+        value = tuple(np.atleast_1d(as_array(value, "a border value")).ravel().tolist())
+    return _filled(value, image.dtype, channels)
+
+
+@functools.lru_cache(maxsize=256)
+def _filled(value: tuple[Any, ...], dtype: np.dtype[Any], channels: int | None) -> Array:
+    values = as_array(value, "a border value").astype(np.float64).ravel()
     if values.size > 1:
-        if values.size > max(channels, 4):
-            raise ShapeError(f"a border value has {values.size} numbers; the picture has {channels} channels")
-        values = np.concatenate([values, np.zeros(channels)])[:channels]
-    return values.astype(image.dtype) if image.ndim == 3 else values.astype(image.dtype)[0]
+        count = channels or 1
+        if values.size > max(count, 4):
+            raise ShapeError(f"a border value has {values.size} numbers; the picture has {count} channels")
+        values = np.concatenate([values, np.zeros(count)])[:count]
+    if dtype.kind in "iu":
+        values = np.nan_to_num(values)
+    found = to_dtype(values, dtype)
+    found.flags.writeable = False
+    return found if channels is not None else found[0]
 
 
 def copyMakeBorder(  # noqa: N802

@@ -24,9 +24,11 @@ _RGB_WEIGHTS = (0.299, 0.587, 0.114)  # ITU-R BT.601
 def cvtColor(src: ArrayLike, code: int, dstCn: int = 0) -> Var:  # noqa: N802
     """The picture in another colour space; ``code`` is one of ``COLOR_*``.
 
-    src uint8 or float32 (values 0-1 where the conversion needs a range), (h, w, channels) or (h, w). The result keeps
-    its channel axis even for one channel. ``dstCn`` is ignored (the code decides). YUV 4:2:0 pictures have the shape
-    (h * 3 / 2, w). Raises ``UnsupportedError`` for conversions that are not there, ``ShapeError`` for wrong channels.
+    src uint8 or float32 (values 0-1 where the conversion needs a range), (h, w, channels) or (h, w); uint16, too, where
+    channels are moved or weighted (other whole numbers are read as bytes). The result keeps its channel axis even for
+    one channel. ``dstCn`` is ignored (the code decides). YUV 4:2:0 pictures have the shape
+    (h * 3 / 2, w). Raises ``UnsupportedError`` for conversions that are not there, ``ShapeError`` for wrong channels
+    or types.
     """
     del dstCn
     return _wrap(convert_color(as_planes(src), code))
@@ -40,11 +42,14 @@ def convert_color(image: Array, code: int) -> Array:
         what = " or ".join(names) or f"the code {code}"
         raise UnsupportedError(f"cvtColor cannot do {what} yet; convert the picture before, or to RGB or GRAY")
     channels, convert, plans = entry
-    if image.dtype not in (np.uint8, np.float32):
+    if image.dtype == np.uint16:
+        if code not in _OF_16_BITS:
+            raise ShapeError("src is uint16; this conversion takes uint8 or float32")
+    elif image.dtype not in (np.uint8, np.float32):
         image = to_dtype(image, np.dtype(np.uint8)) if image.dtype.kind in "iub" else image.astype(np.float32)
     if image.shape[2] not in channels:
         raise ShapeError(f"src has {image.shape[2]} channels; this conversion needs {' or '.join(map(str, channels))}")
-    if plans is not None and image.dtype not in plans:
+    if plans is not None and image.dtype not in plans and image.dtype != np.uint16:
         raise ShapeError(f"src is {image.dtype}; this conversion takes uint8 alone")
     found = kernels.converted(image, plans) if plans is not None else None
     return np.ascontiguousarray(convert(image)) if found is None else found
@@ -65,15 +70,15 @@ def cvtColorTwoPlane(src1: ArrayLike, src2: ArrayLike, code: int) -> Var:  # noq
 def to_gray(rgb: Array) -> Array:
     """Luminance (h, w, 1) of channels in the order blue, green, red (alpha ignored)."""
     blue, green, red = (rgb[:, :, i] for i in range(3))
-    if rgb.dtype == np.uint8:
+    if rgb.dtype.kind == "u":  # of 16 bits 32 are enough, too
         total = blue.astype(np.int32) * 3735 + green.astype(np.int32) * 19235 + red.astype(np.int32) * 9798
-        return ((total + (1 << 14)) >> 15).astype(np.uint8)[:, :, None]
+        return ((total + (1 << 14)) >> 15).astype(rgb.dtype)[:, :, None]
     gray = blue * np.float32(0.114) + green * np.float32(0.587) + red * np.float32(0.299)
     return np.asarray(gray, np.float32)[:, :, None]
 
 
 def _top(image: Array) -> float:
-    return 255.0 if image.dtype == np.uint8 else 1.0
+    return float(np.iinfo(image.dtype).max) if image.dtype.kind == "u" else 1.0
 
 
 def _take(order: tuple[int, ...]) -> _Convert:
@@ -97,12 +102,13 @@ def _linear(matrix: Array, before: float, after: tuple[float, float, float]) -> 
     """``matrix @ (pixel - offset) + offset``: ``before`` is taken off channels 1 and 2, ``after`` added (of 1.0)."""
 
     def convert(image: Array) -> Array:
-        top = 255.0 if image.dtype == np.uint8 else 1.0
+        top = _top(image)
+        half = 0.5 if top == 1 else (top + 1) / 2
         values = image.astype(np.float32)
         if before:
-            values[:, :, 1:] -= 128.0 if image.dtype == np.uint8 else before
+            values[:, :, 1:] -= half
         result = values @ matrix.T.astype(np.float32)
-        offset = np.array([128.0 if a == 0.5 and top == 255.0 else a * top for a in after], np.float32)
+        offset = np.array([half if a == 0.5 else a * top for a in after], np.float32)
         return to_dtype(result + offset, image.dtype)
 
     return convert
@@ -124,6 +130,10 @@ _FROM_YUV = np.array([[1, 0, 1.140], [1, -0.395, -0.581], [1, 2.032, 0]])
 _Entry = tuple[tuple[int, ...], _Convert, kernels.Plans | None]
 """Numbers of channels that a conversion takes, the conversion in numpy, and as kernels have it (None: it asks them
 itself)."""
+
+
+_OF_16_BITS: set[int] = set()
+"""Conversions that take pictures of uint16."""
 
 
 def _table() -> dict[int, _Entry]:
@@ -153,6 +163,7 @@ def _table() -> dict[int, _Entry]:
         add(f"BGR2{name}", (3,), _reversed(_linear(*to_space)), kernels.weighted(back, *to_space))
         add(f"{name}2RGB", (3,), _linear(*from_space), kernels.weighted(straight, *from_space))
         add(f"{name}2BGR", (3,), _linear(*backwards), kernels.weighted(straight, *backwards))
+    _OF_16_BITS.update(table)
     for name, (channels, plans) in _programs().items():
         add(name, (channels,), functools.partial(kernels.interpreted, plans=plans), plans)
     for name, (channels, convert) in _shared().items():

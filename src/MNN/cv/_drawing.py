@@ -14,13 +14,19 @@ from numpy.typing import ArrayLike
 
 from MNN.cv._array import Array, as_array, as_image, to_dtype
 from MNN.cv._constants import LINE_4, LINE_8, LINE_AA
-from MNN.cv.kernels.drawing import SHIFT, Ink, Stroke, Surface, ink, polygons, stroke, strokes, surface
+from MNN.cv.kernels.drawing import FINE, SHIFT, Ink, Stroke, Surface, ink, polygons, stroke, strokes, surface
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.var import Var
 
 Colour = float | Sequence[float]
-_KINDS = (LINE_4, LINE_8, LINE_AA, 0, 1)
-_PLAIN = frozenset((LINE_4, LINE_8, 0, 1))
+_KINDS: dict[Any, tuple[int, int]] = {
+    0: (LINE_8, FINE),
+    1: (LINE_4, LINE_4),
+    LINE_4: (LINE_4, FINE),
+    LINE_8: (LINE_8, LINE_8),
+    LINE_AA: (LINE_AA, LINE_AA),
+}
+"""How pixels of thin lines touch, by the kind of line: of lines between pixels, and between positions within them."""
 _DRAWN = frozenset((np.dtype(np.uint8), np.dtype(np.float32)))
 _HALF = 1 << (SHIFT - 1)
 _FARTHEST = 1 << 31
@@ -54,16 +60,12 @@ class _Shape(NamedTuple):
 
 
 def _paint(img: Any, colour: Colour, shape: _Shape) -> None:
-    usual = type(img) is np.ndarray and img.dtype in _DRAWN and type(shape.kind) is int and shape.kind in _PLAIN
+    usual = type(img) is np.ndarray and img.dtype in _DRAWN and shape.kind != LINE_AA
     if usual and img.size and img.flags.writeable:
         extents = img.shape  # as most are, before what takes longer to ask
         if len(extents) in (2, 3) and (target := surface(img)) is not None:
             shape.draw(target, _ink(img.dtype, extents[2] if len(extents) == 3 else 1, _numbers(colour)))
             return
-    if shape.kind not in _KINDS:
-        raise MNNError(f"lineType is {shape.kind}; it must be LINE_4, LINE_8 or LINE_AA")
-    if type(shape.kind) is not int:
-        shape = shape._replace(kind=int(shape.kind))
     image = img
     if type(img) is not np.ndarray or img.ndim > 3 or img.dtype.kind not in "iuf" or not img.size:
         if not isinstance(img, (Var, np.ndarray)):
@@ -160,6 +162,14 @@ def _point(value: Any, shift: int, what: str) -> tuple[int, int]:
     return x << (SHIFT - shift), y << (SHIFT - shift)
 
 
+def _kind(line_type: Any, within: bool) -> int:
+    """How pixels of thin lines touch; ``within``: positions may be within pixels."""
+    found = _KINDS.get(line_type) if isinstance(line_type, (int, float, np.number)) else None
+    if found is None:
+        raise MNNError(f"lineType is {line_type}; it must be LINE_4, LINE_8 or LINE_AA")
+    return found[within]
+
+
 def _width(thickness: int) -> int:
     if thickness > _THICKEST:
         raise MNNError(f"thickness is {thickness}; it must be at most {_THICKEST}")
@@ -174,7 +184,7 @@ def line(
     ends = _point(pt1, shift, "pt1") + _point(pt2, shift, "pt2")
     if thickness < 1:
         raise MNNError(f"thickness must be above 0; it is {thickness}")
-    _paint(img, color, _Shape(Stroke.OPEN, lineType, _width(thickness), ends))
+    _paint(img, color, _Shape(Stroke.OPEN, _kind(lineType, shift > 0), _width(thickness), ends))
 
 
 def arrowedLine(  # noqa: N802
@@ -187,15 +197,15 @@ def arrowedLine(  # noqa: N802
         raise MNNError(f"thickness must be above 0; it is {thickness}")
     (x, y), (u, v) = ((p[0] >> SHIFT - shift, p[1] >> SHIFT - shift) for p in (a, b))
     size, angle = math.hypot(x - u, y - v) * tipLength, math.atan2(y - v, x - u)
-    lines = [(a, b)]
+    lines, kind = [(a, b)], _kind(lineType, shift > 0)
     for turn in (math.pi / 4, -math.pi / 4):
         end = round(u + size * math.cos(angle + turn)), round(v + size * math.sin(angle + turn))
         lines.append((_point(end, shift, "the tip"), b))
-    if lineType == LINE_AA:  # whose colours are mixed line by line
+    if kind == LINE_AA:  # whose colours are mixed line by line
         for one, other in lines:
-            _paint(img, color, _Shape(Stroke.OPEN, lineType, _width(thickness), one + other))
+            _paint(img, color, _Shape(Stroke.OPEN, kind, _width(thickness), one + other))
     else:
-        _paint(img, color, _Shape(Stroke.OPEN, lineType, _width(thickness), np.array(lines).reshape(-1, 2), (2, 2, 2)))
+        _paint(img, color, _Shape(Stroke.OPEN, kind, _width(thickness), np.array(lines).reshape(-1, 2), (2, 2, 2)))
 
 
 def circle(
@@ -208,15 +218,16 @@ def circle(
         raise MNNError(f"radius must not be negative, nor have more than 32 bits; it is {radius}")
     if thickness <= 1 and lineType == LINE_8 and shift == 0:
         what = Stroke.DISC if thickness < 0 else Stroke.CIRCLE
-        _paint(img, color, _Shape(what, lineType, 1, (x >> SHIFT, y >> SHIFT, int(radius), 0)))
+        _paint(img, color, _Shape(what, LINE_8, 1, (x >> SHIFT, y >> SHIFT, int(radius), 0)))
         return
-    reach, scaled = int(radius) << (SHIFT - shift), lineType == LINE_AA
+    kind = _kind(lineType, True)
+    reach, scaled = int(radius) << (SHIFT - shift), kind == LINE_AA
     if scaled:
         middle = (_AA - 1) << (SHIFT - 1)
         x, y, reach = x * _AA + middle, y * _AA + middle, reach * _AA
     corners = circle_points(x, y, reach)
     what = Stroke.FINE if thickness < 0 else Stroke.OPEN
-    _paint(img, color, _Shape(what, lineType, _width(thickness), corners, (len(corners),), scaled))
+    _paint(img, color, _Shape(what, kind, _width(thickness), corners, (len(corners),), scaled))
 
 
 def circle_points(x: int, y: int, radius: int) -> Array:
@@ -245,7 +256,7 @@ def rectangle(
     """A rectangle with two opposite corners, filled if ``thickness`` is negative."""
     (x, y), (u, v) = _point(pt1, shift, "pt1"), _point(pt2, shift, "pt2")
     what = Stroke.CLOSED if thickness >= 0 else Stroke.WHOLE if shift == 0 else Stroke.FINE
-    _paint(src, color, _Shape(what, lineType, _width(thickness), (x, y, u, y, u, v, x, v)))
+    _paint(src, color, _Shape(what, _kind(lineType, shift > 0), _width(thickness), (x, y, u, y, u, v, x, v)))
 
 
 def _contours(contours: Any, shift: int, offset: Sequence[int]) -> tuple[list[int], list[Array]]:
@@ -289,8 +300,9 @@ def fillPoly(  # noqa: N802
 ) -> None:  # fmt: skip
     """Polygons filled together: what lies in an even number of them stays."""
     counts, points = _contours(contours, shift, offset)
+    kind = _kind(lineType, False)
     if counts:
-        _paint(img, color, _Shape(None, lineType, 0, _fixed(points, shift), counts))
+        _paint(img, color, _Shape(None, kind, 0, _fixed(points, shift), counts))
 
 
 def drawContours(  # noqa: N802
@@ -302,6 +314,7 @@ def drawContours(  # noqa: N802
         raise MNNError(f"contourIdx is {contourIdx}; there are {len(counts)} contours")
     if contourIdx >= 0:
         counts, points = counts[contourIdx : contourIdx + 1], points[contourIdx : contourIdx + 1]
+    kind = _kind(lineType, False)
     if counts:
         what = None if thickness < 0 else Stroke.CLOSED
-        _paint(img, color, _Shape(what, lineType, _width(thickness), _fixed(points, 0), counts))
+        _paint(img, color, _Shape(what, kind, _width(thickness), _fixed(points, 0), counts))

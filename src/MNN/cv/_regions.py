@@ -106,7 +106,7 @@ def calcHist(  # noqa: N802
     if len({p.shape[:2] for p in planes}) != 1:
         raise ShapeError(f"the pictures must have one size; they have {[p.shape[:2] for p in planes]}")
     stacked: Any = [plane[:, :, i] for plane in planes for i in range(plane.shape[2])]
-    sizes, ends = [int(n) for n in histSize], [float(n) for n in ranges]
+    sizes, ends = [int(n) for n in histSize], [float(np.float32(n)) for n in ranges]  # as OpenCV
     if len(sizes) != len(channels) or len(ends) != 2 * len(sizes) or any(not 0 <= c < len(stacked) for c in channels):
         raise MNNError(f"calcHist(): channels {channels} of {len(stacked)}, histSize {histSize} and ranges {ranges} do "
                        "not fit")  # fmt: skip
@@ -125,8 +125,9 @@ def calcHist(  # noqa: N802
         stacked, channels, keep = [np.arange(256, dtype=np.uint8)], [0], None
     for channel, size, low, high in zip(channels, sizes, ends[::2], ends[1::2], strict=True):
         values = stacked[channel].astype(np.float64)
-        index = np.floor((values - low) * (size / (high - low))).astype(np.int64)
-        counted = (values >= low) & (values < high) & (index < size)
+        scale, shift = histograms.spread(size, low, high)
+        index = np.floor(values * scale + shift).astype(np.int64)
+        counted = (values >= low) & (values < high) & (index >= 0) & (index < size)
         keep = counted if keep is None else keep & counted
         place = place * size + np.clip(index, 0, size - 1)
     chosen = None if weights is None else weights[keep]

@@ -12,7 +12,7 @@ import numpy as np
 
 from MNN.backends.cpu.image.pixels import MOST, SHIFT, repeated
 from MNN.backends.cpu.image.polygons import EDGE, PolygonSpec
-from MNN.backends.cpu.image.strokes import INLINE, Stroke, StrokeSpec
+from MNN.backends.cpu.image.strokes import FINE, INLINE, Stroke, StrokeSpec
 from MNN.cv.kernels.run import Array, Call, address, alone
 
 _NOTHING = (0,) * (2 * INLINE)
@@ -86,4 +86,4 @@ def _strokes(pixel: int) -> Call:
     return alone(StrokeSpec.of(pixel))
 
 
-__all__ = ["SHIFT", "Ink", "Stroke", "Surface", "ink", "polygons", "stroke", "strokes", "surface"]
+__all__ = ["FINE", "SHIFT", "Ink", "Stroke", "Surface", "ink", "polygons", "stroke", "strokes", "surface"]

@@ -18,16 +18,23 @@ _SMALL = 1 << 13
 """Bins that are counted several times."""
 
 
+def spread(size: int, low: float, high: float) -> tuple[float, float]:
+    """What a value is multiplied by, and what is added then, for the number of its bin: in this order, as OpenCV does,
+    where a value between two bins may be rounded into the lower one."""
+    scale = size / (high - low)
+    return scale, -low * scale
+
+
 class Axis:
     """``size`` bins from ``low`` to before ``high``; the next one is ``stride`` places further."""
 
     def __init__(self, size: int, low: float, high: float, stride: int) -> None:
-        scale = size / (high - low)
-        bits = (int(struct.unpack("q", struct.pack("d", n))[0]) for n in (low, high, scale))
+        scale, shift = spread(size, low, high)
+        bits = (int(struct.unpack("q", struct.pack("d", n))[0]) for n in (low, high, scale, shift))
         self.numbers = (*bits, size, stride)
         values = np.arange(256.0)
-        places = np.floor((values - low) * scale)
-        inside = (values >= low) & (values < high) & (places < size)
+        places = np.floor(values * scale + shift)
+        inside = (values >= low) & (values < high) & (places >= 0) & (places < size)
         self.table = np.where(inside, places * stride, NOWHERE).astype(np.int32)
         self.place = address(self.table)
 
@@ -80,4 +87,4 @@ def levels(plane: Array, mask: Array | None) -> Array:
     return found
 
 
-__all__ = ["counted", "levels"]
+__all__ = ["counted", "levels", "spread"]

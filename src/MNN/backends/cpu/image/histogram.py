@@ -23,8 +23,9 @@ class HistogramSpec(KernelSpec):
 
     Slots: ``width``, ``height``, ``counts`` (i32, ``bins`` and one more for what is in none, :data:`COPIES` times
     ``spread`` apart), and for each channel ``img``, ``row`` and ``step`` (bytes to the next row and pixel); for bytes a
-    ``table`` (i32) of what each adds to the place of its bin; for f32 ``low`` and ``high``, ``scale`` (bins in 1; all
-    f64), ``size`` (bins) and ``stride`` (from bin to bin). ``mask`` and ``mask_row`` are bytes.
+    ``table`` (i32) of what each adds to the place of its bin; for f32 ``low`` and ``high``, ``scale`` (bins in 1) and
+    ``shift`` (the place of 0; all f64), ``size`` (bins) and ``stride`` (from bin to bin). ``mask`` and ``mask_row`` are
+    bytes.
     """
 
     channels: int
@@ -66,10 +67,11 @@ class HistogramSpec(KernelSpec):
                 total = total + b.entry(k.pointer(f"table{i}"), b.convert("zext", value, I64))
                 continue
             wide = b.convert("fpext", value, F64)
-            low, high, scale = (k.slot(f"{name}{i}", F64) for name in _NUMBERS[:3])
-            index = b.convert("fptosi", b.mul(b.sub(wide, low), scale), I64)
+            low, high, scale, shift = (k.slot(f"{name}{i}", F64) for name in _NUMBERS[:4])
+            exact = b.add(b.mul(wide, scale), shift)
             inside = b.and_(b.fcmp("oge", wide, low), b.fcmp("olt", wide, high))
-            near = b.select(inside, index, b.const(I64, NOWHERE))
+            inside = b.and_(inside, b.fcmp("oge", exact, b.const(F64, 0.0)))
+            near = b.select(inside, b.convert("fptosi", exact, I64), b.const(I64, NOWHERE))
             there = b.icmp("slt", near, k.slot(f"size{i}"))
             total = total + b.select(there, near * k.slot(f"stride{i}"), b.const(I64, NOWHERE))
         return total
@@ -117,5 +119,5 @@ class LevelSpec(KernelSpec):
         return k.finish()
 
 
-_NUMBERS = ("low", "high", "scale", "size", "stride")
+_NUMBERS = ("low", "high", "scale", "shift", "size", "stride")
 __all__ = ["COPIES", "NOWHERE", "HistogramSpec", "LevelSpec"]

@@ -13,7 +13,7 @@ CANVAS = ("img", "row", "width", "height", "ink")
 """Slots of what draws: a picture, bytes from one row to the next, its size, and a colour (:func:`repeated`)."""
 MOST = 64
 """Bytes of a pixel that kernels are made for."""
-_FOUR = 4
+FOUR = 4
 
 
 def repeated(size: int) -> int:
@@ -121,7 +121,7 @@ class Pen:
                     each.next(b.gep(here, I8, along + b.select(turn, across, b.const(I64, 0))),
                               error - minor * 2 + b.select(turn, major * 2, b.const(I64, 0)))  # fmt: skip
 
-            b.choose(b.icmp("eq", f.params[4], _FOUR), sides, corners)
+            b.choose(b.icmp("eq", f.params[4], FOUR), sides, corners)
 
         b.if_(self.clip(b, ends.place, f.slot("width"), f.slot("height")), draw)
         b.ret()
@@ -187,4 +187,4 @@ def _clip(module: Module) -> Clip:
     return Clip()
 
 
-__all__ = ["CANVAS", "HALF", "MOST", "ONE", "SHIFT", "Pen", "repeated"]
+__all__ = ["CANVAS", "FOUR", "HALF", "MOST", "ONE", "SHIFT", "Pen", "repeated"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from MNN.backends.base.kernel import KernelSpec
-from MNN.backends.cpu.image.pixels import CANVAS, HALF, ONE, SHIFT, Pen
+from MNN.backends.cpu.image.pixels import CANVAS, FOUR, HALF, ONE, SHIFT, Pen
 from MNN.backends.cpu.lang.module import I1, I64, PTR, Kernel, Value
 from MNN.backends.cpu.lang.nest import minimum
 from MNN.backends.cpu.lang.variables import Function, Record, Variable, repeat
@@ -91,7 +91,9 @@ class _Fill:
 
         def inside() -> list[Value]:
             high, low = b.select(down, p, q), b.select(down, q, p)
-            return [high, b.sdiv(low - high, lower - upper)]
+            # as OpenCV, whose fill is half a pixel further there
+            within = b.select(b.icmp("eq", f.slot("kind"), FOUR), b.const(I64, HALF), b.const(I64, 0))
+            return [high + within, b.sdiv(low - high, lower - upper)]
 
         def cut() -> list[Value]:
             ends = Record(b, x, y, u, v)

@@ -18,6 +18,8 @@ from MNN.backends.cpu.targets.base import Target
 
 INLINE = 4
 """Points that may stand in the arguments themselves."""
+FINE = 0
+"""A kind of lines of single pixels, which run between positions within pixels."""
 _POINTS = tuple(f"{axis}{i}" for i in range(INLINE) for axis in "xy")
 _EVEN = 1.5 * 2.0**52
 """Added and taken off again, it rounds numbers below 2^51, halves to even."""
@@ -37,9 +39,9 @@ class Stroke(enum.IntEnum):
 class StrokeSpec(KernelSpec):
     """Draws shapes of pixels of ``size`` bytes.
 
-    Slots: those of :data:`CANVAS`, ``what`` (:class:`Stroke`), ``kind`` (4 or 8: how lines of single pixels touch),
-    ``thickness``, ``shapes``, ``counts`` (i64, of points) and ``points`` (i64); without ``points`` there is one shape,
-    whose ``count`` points are the remaining slots.
+    Slots: those of :data:`CANVAS`, ``what`` (:class:`Stroke`), ``kind`` (4 or 8: how lines of single pixels touch, or
+    :data:`FINE`), ``thickness``, ``shapes``, ``counts`` (i64, of points) and ``points`` (i64); without ``points`` there
+    is one shape, whose ``count`` points are the remaining slots.
     """
 
     size: int
@@ -258,7 +260,8 @@ class _Strokes:
                 b.if_(end, lambda middle=middle: self.disc.call(f, *middle, radius))  # type: ignore[misc]
 
         def single() -> None:
-            self.pen.thin.call(f, *(_rounded(f, p) for p in (x, y, u, v)), kind)
+            b.choose(b.icmp("eq", kind, FINE), lambda: self.fine.call(f, x, y, u, v),
+                     lambda: self.pen.thin.call(f, *(_rounded(f, p) for p in (x, y, u, v)), kind))  # fmt: skip
 
         b.choose(b.icmp("sle", thickness, 1), single, wide)
         b.ret()
@@ -351,4 +354,4 @@ def _size(f: Kernel, x: Value) -> Value:
     return f.b.select(f.b.icmp("slt", x, 0), 0 - x, x)
 
 
-__all__ = ["INLINE", "Stroke", "StrokeSpec"]
+__all__ = ["FINE", "INLINE", "Stroke", "StrokeSpec"]
