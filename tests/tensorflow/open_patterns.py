@@ -181,3 +181,55 @@ def seen(x: Any) -> Any:
 
 p("slope_seen", slope(seen), f(2, 6, 5, 2))
 p("descended", descended, f(6, 4))
+
+
+# -- sound, patches ---------------------------------------------------------------------------------------------------
+
+
+def transformed(x: Any) -> Any:
+    """Transforms as long as what they are given, or as the graph computes; what is made of them."""
+    n, signal = tf.shape(x)[-1], tf.signal
+    spectrum, square = signal.rfft(x), signal.rfft2d(x)
+    return [
+        tf.abs(spectrum),
+        signal.irfft(spectrum * tf.complex(2.0, 0.5), [n]),
+        signal.irfft(signal.rfft(x, [2 * n]), [n + 3]),
+        tf.math.imag(square),
+        signal.irfft2d(square, tf.shape(x)[-2:]),
+        tf.map_fn(lambda r: tf.abs(signal.rfft(r)), x),
+        *(signal.dct(x, kind) for kind in (1, 2, 3, 4)),
+    ]
+
+
+def decoded(scores: Any, lengths: Any) -> Any:
+    """The likeliest classes; half of the classes are one, so that some repeat."""
+    found = []
+    for repeated, blank in ((True, -1), (False, 1), (True, -3)):
+        (text,), chosen = tf.nn.ctc_greedy_decoder(tf.round(scores * 2), lengths, repeated, blank)
+        found += [text.indices, text.values, text.dense_shape, chosen]
+    return found
+
+
+def patched(sizes: list[int], steps: list[int], rates: list[int], padding: str) -> Callable[[Any], Any]:
+    return lambda x: tf.image.extract_patches(x, [1, *sizes, 1], [1, *steps, 1], [1, *rates, 1], padding)
+
+
+for _length in (9, 16):
+    p(f"transformed_{_length}", transformed, f(3, _length))
+p("decoded", decoded, f(9, 3, 4), np.asarray([9, 0, 5], np.int32))
+for _padding in ("SAME", "VALID"):
+    for _name, *_patch in (("near", [3, 2], [2, 3], [1, 2]), ("far", [2, 1], [3, 4], [1, 1])):
+        p(f"patched_{_name}_{_padding}", patched(*_patch, _padding), f(1, 8, 10, 2))
+    p(
+        f"dilated_{_padding}",
+        lambda x, padding=_padding: tf.nn.dilation2d(x, f(3, 2, 2), [1, 2, 3, 1], padding, "NHWC", [1, 1, 2, 1]),
+        f(1, 8, 10, 2),
+    )
+    for _step in (2, 4):
+        p(
+            f"patched_volume_{_step}_{_padding}",
+            lambda x, step=_step, padding=_padding: tf.raw_ops.ExtractVolumePatches(
+                input=x, ksizes=[1, 1, 2, 3, 1], strides=[1, step, step, 2, 1], padding=padding
+            ),
+            f(1, 5, 7, 8, 2),
+        )

@@ -12,7 +12,7 @@ import argparse
 import io
 import os
 import zipfile
-from typing import Any
+from typing import Any, Literal
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
@@ -35,12 +35,13 @@ def main() -> None:
     parser.add_argument("out")
     parser.add_argument("--cases", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--only", nargs="*", help="these alone; programs are put into the archive beside what is there")
     parser.add_argument("--patterns", action="store_true", help="the programs of patterns.py instead")
     chosen = parser.parse_args()
-    with zipfile.ZipFile(chosen.out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, case in PATTERNS.items() if chosen.patterns else ():
-            write_pattern(archive, name, case)
+    mode: Literal["a", "w"] = "a" if chosen.patterns and chosen.only else "w"
+    with zipfile.ZipFile(chosen.out, mode, zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name in (chosen.only or PATTERNS) if chosen.patterns else ():
+            write_pattern(archive, name, PATTERNS[name])
         for op in () if chosen.patterns else sorted(chosen.only or FAMILIES):
             for k in range(chosen.cases):
                 rng = np.random.default_rng([chosen.seed, k, *op.encode()])

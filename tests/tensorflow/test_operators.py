@@ -7,13 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from MNN.frontends.common.problems import UnsupportedModelError
 from tests.tensorflow.coverage import PAGE, RECORDED, page
 from tests.tensorflow.recorded import Recorded, cases, difference
 
 PATTERNS = {case.name: case for case in cases(Path(__file__).with_name("patterns.zip"))}
-REFUSED = {"scan/1"}
-"""A list of elements of open size that is read and written in one loop."""
 CASES: dict[str, list[Recorded]] = defaultdict(list)
 for _case in cases(RECORDED):
     CASES[_case.name.split("/")[0]].append(_case)
@@ -27,11 +24,7 @@ def test_operator_gives_what_tensorflow_gives(op: str) -> None:
 
 @pytest.mark.parametrize("name", PATTERNS)
 def test_program_gives_what_tensorflow_gives(name: str) -> None:
-    if name in REFUSED:
-        with pytest.raises(UnsupportedModelError):
-            difference(PATTERNS[name])
-    else:
-        assert not difference(PATTERNS[name])
+    assert not difference(PATTERNS[name])
 
 
 def test_the_page_in_the_docs_is_what_would_be_written() -> None:

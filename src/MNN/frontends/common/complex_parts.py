@@ -67,18 +67,19 @@ def transformed(
     ctx: GraphBuilder,
     pairs: Value,
     axes: Sequence[int],
-    lengths: Sequence[int | None],
+    lengths: Sequence[int | Value | None],
     inverse: bool = False,
     half: bool = False,
 ) -> Value:
     """Discrete Fourier transforms of ``[..., 1 or 2]`` over ``axes``, each cut or filled up with zeros to its length.
 
     ``half``: the last of ``axes`` has real numbers on one side (``[..., 1]``), and the ``n // 2 + 1`` numbers that tell
-    the rest of a spectrum on the other. Inverses are divided by their lengths.
+    the rest of a spectrum on the other. Inverses are divided by their lengths. A length is a scalar i64 where it is
+    known only when the model runs.
     """
     steps = list(zip(axes, lengths, strict=True))
     for axis, length in steps if inverse else reversed(steps):
-        given = [] if length is None else [ctx.const(length, DType.I64)]
+        given = [] if length is None else [length if isinstance(length, Value) else ctx.const(length, DType.I64)]
         onesided = half and axis == axes[-1]
         out = ctx.op("DFT", pairs, *given, axis=axis, inverse=inverse, onesided=onesided)
         out.dtype = pairs.dtype

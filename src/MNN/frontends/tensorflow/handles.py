@@ -48,8 +48,8 @@ class ComplexHandle(Handle):
 @dataclass(eq=False)
 class ListHandle(Handle):
     """A TensorList or TensorArray. Its elements lie along axis 0 of ``stacked``, or are ``items`` (None: not written
-    yet), or, in a loop's body, are not there to be seen: then ``written`` is what this turn writes at ``written_at``
-    (None: at the end).
+    yet), or, in a loop's body, are not there to be seen (``unseen``): then ``written`` is what this turn writes at
+    ``written_at`` (None: at the end).
 
     ``element`` is the elements' shape as far as it is told, ``count`` how many there are to be; ``growing``: writing
     behind its end makes it longer.
@@ -62,4 +62,5 @@ class ListHandle(Handle):
     element: Shape | None = None
     written: Value | None = None
     written_at: Value | None = None
+    unseen: bool = False
     growing: bool = False

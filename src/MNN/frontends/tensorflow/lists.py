@@ -52,6 +52,8 @@ def settled(ctx: Context, source: ListHandle, where: str) -> ListHandle:
 
 def write(ctx: Context, source: ListHandle, index: Value, item: Value, where: str) -> ListHandle:
     """The list with an element written."""
+    if source.stacked is None and source.items is None and source.count is not None and not source.unseen:
+        source = _of_zeros(ctx, source, source.count, item)
     if source.stacked is not None:
         whole = source.stacked.shape
         if whole and whole[0] == 1 and whole[1:] == item.shape and ctx.constant_ints(index) == [0]:
@@ -72,6 +74,17 @@ def write(ctx: Context, source: ListHandle, index: Value, item: Value, where: st
     if source.written is not None:
         raise UnsupportedError(f"{where}: two elements of unknown shape written in one turn are not supported")
     return replace(source, written=item, written_at=index)
+
+
+def _of_zeros(ctx: Context, source: ListHandle, count: Value, item: Value) -> ListHandle:
+    """As many elements as are to be, with the shape and type of ``item``, whose sizes may be known only at run time."""
+    whole = ctx.op("Concat", one(ctx, count), ctx.op("Shape", item), axis=0)
+    stacked = ctx.op("Fill", whole, ctx.const_like(0, item))
+    stacked.dtype = item.dtype
+    if item.shape is not None:
+        number = ctx.constant_ints(count)
+        stacked.shape = (number[0] if number else f"{stacked.name}.0", *item.shape)
+    return replace(source, stacked=stacked)
 
 
 def resized(ctx: Context, source: ListHandle, count: Value, where: str) -> ListHandle:

@@ -85,8 +85,9 @@ class _Body:
             stacked = first.stacked
             inner = None if stacked is None else Value(name, stacked.dtype, stacked.shape)
             return ListHandle(
-                name, first.dtype, stacked=inner, count=first.count, element=first.element, growing=first.growing
-            )
+                name, first.dtype, stacked=inner, count=first.count, element=first.element, growing=first.growing,
+                unseen=inner is None,
+            )  # fmt: skip
         if isinstance(first, Handle):
             return first
         return Value(name, first.dtype, shape)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from MNN.errors import FormatError
+from MNN.frontends.common.borders import same_borders
 from MNN.frontends.common.expressions import clamp, unary
 from MNN.frontends.common.nhwc import channels_first, channels_last, filter_first, permuted
 from MNN.frontends.tensorflow.context import Context
@@ -319,15 +320,13 @@ def dilation2d(ctx: Context, node: TfNode) -> Value:
     same = node.choice_attr("padding", "VALID", "SAME", "VALID") == "SAME"
     if ctx.rank(x) != 4 or height * width > MAX_TAPS or min(sy, sx, dy, dx) < 1:
         raise node.unsupported("an input of unknown rank, or a filter this large,", "export the model with shapes")
-    spans, borders = [(height - 1) * dy + 1, (width - 1) * dx + 1], [0, 0]
-    for size, span, stride in zip((x.shape or ())[1:3], spans, (sy, sx), strict=True):
-        if same and stride > 1 and not isinstance(size, int):
-            raise node.unsupported("an input of open size", "export the model with shapes")
-        steps = span - 1 if not isinstance(size, int) else (-(-size // stride) - 1) * stride + span - size
-        over = max(steps, 0) if same else 0
-        borders += [over // 2, over - over // 2]
-    lowest = ctx.const_like(float(np.finfo(np.float32).min), x)
-    padded = ctx.op("Padding", x, ctx.const([*borders, 0, 0]), lowest, mode="CONSTANT")
+    spans = [(height - 1) * dy + 1, (width - 1) * dx + 1]
+    if same:
+        lowest = ctx.const_like(float(np.finfo(np.float32).min), x)
+        borders = same_borders(ctx, x, {1: (spans[0], sy), 2: (spans[1], sx)})
+        padded = ctx.op("Padding", x, borders, lowest, mode="CONSTANT")
+    else:
+        padded = x
     best: Value | None = None
     for ky in range(height):
         for kx in range(width):

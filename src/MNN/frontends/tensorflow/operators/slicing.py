@@ -11,7 +11,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 from MNN.ir.shape import normalize_axis
 
-_END = np.iinfo(np.int32).max
+END = np.iinfo(np.int32).max
 _MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
 
 
@@ -42,13 +42,13 @@ def strided_slice(ctx: Context, node: TfNode) -> Value:
             made += 1
             continue
         if shrink >> i & 1:
-            cuts.append((axis, begin, begin + 1 if begin != -1 else _END, 1))
+            cuts.append((axis, begin, begin + 1 if begin != -1 else END, 1))
             dropped.append(axis)
             made -= 1
         else:
-            first = begin if not begin_mask >> i & 1 else (0 if stride > 0 else _END)
-            last = end if not end_mask >> i & 1 else (_END if stride > 0 else -_END)
-            if (first, last, stride) != (0, _END, 1):
+            first = begin if not begin_mask >> i & 1 else (0 if stride > 0 else END)
+            last = end if not end_mask >> i & 1 else (END if stride > 0 else -END)
+            if (first, last, stride) != (0, END, 1):
                 cuts.append((axis, first, last, stride))
         axis += 1
         made += 1
@@ -75,10 +75,10 @@ def slice_by_size(ctx: Context, node: TfNode) -> Value:
     if begins is None or sizes is None or len(begins) != len(sizes):
         return ctx.op("SliceTf", *node.tensors(0, 3))
     cuts = [
-        (axis, begin, _END if size == -1 else begin + size, 1)
+        (axis, begin, END if size == -1 else begin + size, 1)
         for axis, (begin, size) in enumerate(zip(begins, sizes, strict=True))
     ]
-    return cut(ctx, x, [c for c in cuts if c[1:3] != (0, _END)])
+    return cut(ctx, x, [c for c in cuts if c[1:3] != (0, END)])
 
 
 @tf_op("Pad", "PadV2")
@@ -136,7 +136,7 @@ def roll(ctx: Context, node: TfNode) -> Value:
             continue
         by = shifts[i] % max(size, 1)
         if by:
-            out = ctx.op("Concat", cut(ctx, out, [(axis, -by, _END, 1)]), cut(ctx, out, [(axis, 0, -by, 1)]), axis=axis)
+            out = ctx.op("Concat", cut(ctx, out, [(axis, -by, END, 1)]), cut(ctx, out, [(axis, 0, -by, 1)]), axis=axis)
     return out
 
 

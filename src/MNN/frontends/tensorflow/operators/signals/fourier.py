@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from MNN.errors import FormatError
 from MNN.frontends.common.complex_parts import Parts, magnitude, paired, parted, transformed
+from MNN.frontends.common.expressions import cast
 from MNN.frontends.tensorflow.complex_tensors import complex_op, made
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.node import TfNode
 from MNN.frontends.tensorflow.registry import tf_op
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
 _AXES = {"": 1, "2D": 2, "3D": 3, "ND": 0}
@@ -17,8 +19,9 @@ def _named(kind: str) -> list[str]:
     return [f"{kind}{axes}" for axes in _AXES]
 
 
-def _places(ctx: Context, node: TfNode, x: Value, kind: str) -> tuple[int, list[int], list[int | None]]:
-    """The rank of an operand, the axes of a transform and their lengths (None: as they are)."""
+def _places(ctx: Context, node: TfNode, x: Value, kind: str) -> tuple[int, list[int], list[int | Value | None]]:
+    """The rank of an operand, the axes of a transform and their lengths (None: as they are; values: what the graph
+    computes)."""
     rank, count = ctx.rank(x), _AXES[node.op.removeprefix(kind)]
     if rank is None:
         raise node.unsupported("an input of unknown rank", "export the model with shapes")
@@ -32,7 +35,8 @@ def _places(ctx: Context, node: TfNode, x: Value, kind: str) -> tuple[int, list[
         return rank, axes, [None] * len(axes)
     lengths = ctx.constant_ints(node.input(1))
     if lengths is None:
-        raise node.unsupported("a transform of unknown length", "use a constant fft_length, or export with shapes")
+        given = cast(ctx, node.input(1), DType.I64)
+        return rank, axes, [ctx.op("GatherV2", given, ctx.const(i), ctx.const(0)) for i in range(len(axes))]
     if len(lengths) != len(axes) or min(lengths) < 1:
         raise FormatError(f"{node.where}: lengths {lengths} for {len(axes)} axes")
     return rank, axes, list(lengths)
