@@ -19,6 +19,8 @@ def test_bilateral(planes: int, dtype: DType, target: Target, checked: bool) -> 
     random = np.random.default_rng(planes)
     for height, width in ((1, 1), (7, 45)):
         source = (random.random((planes, height + 2, width + 2)) * 255).astype(dtype.numpy)
+        if dtype is DType.F32 and height > 1:
+            source[0, 4, 9] = 3e38  # what stands for no number at all in many depth maps: nothing of it is in others
         taps, factor = [(0, 1, 0.5), (1, 1, 1.0), (2, 0, 0.25), (1, 2, 0.7)], -1 / 900
         parts = [source[:, y : y + height, x : x + width].astype(np.float64) for y, x, _ in taps]
         weights = [
@@ -36,6 +38,6 @@ def test_bilateral(planes: int, dtype: DType, target: Target, checked: bool) -> 
             **{f"out{i}": plane.ctypes.data for i, plane in enumerate(out)},
         }  # fmt: skip
         call(BilateralSpec(dtype, planes), target, slots, -(-height // 3), [source, out, offsets, near], checked)
-        apart = np.abs(out[:, :-1].reshape(want.shape) - want).max()
-        assert apart <= (0.501 if dtype is DType.U8 else 1e-3)
+        apart = np.abs(out[:, :-1].reshape(want.shape) - want)
+        assert (apart <= (0.501 if dtype is DType.U8 else 1e-3 + 1e-6 * want)).all()
         assert (out[:, -1] == 7).all()

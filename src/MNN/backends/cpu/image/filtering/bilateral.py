@@ -15,7 +15,7 @@ from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
 _LEAST = -125.0
-"""Powers of two that are less are taken to be this one."""
+"""Powers of two that are less are taken to be 0."""
 _VECTORS = 2
 """At a time, so that none waits for another's sums."""
 
@@ -77,7 +77,8 @@ class BilateralSpec(KernelSpec):
                 total = b.add(total, b.intrinsic("fabs", more))
             near = b.splat(b.load(F32, b.gep(k.pointer("weights"), F32, tap.index)), lanes)
             power = b.fma(b.mul(total, total), factor, near)
-            weight = exp2_ranged(b, b.select(b.fcmp("ogt", power, _LEAST), power, _LEAST))
+            # what is far too large for the mean may be as large as floats are: times the least of powers it would count
+            weight = b.select(b.fcmp("ogt", power, _LEAST), exp2_ranged(b, power), 0.0)
             *sums, weights = tap.carried
             tap.next(*(b.fma(x, weight, s) for x, s in zip(values, sums, strict=True)), b.add(weights, weight))
         *sums, weights = tap.results
