@@ -18,7 +18,7 @@ def product(x: int, bits: int, power: int) -> int:
     return size if high >= 0 else -size
 
 
-@pytest.mark.parametrize("powers", [[0], [5], [-9], [1, 7], [-31, -1, -12], [-3, 0, 4], None])
+@pytest.mark.parametrize("powers", [[0], [5], [-9], [1, 7], [-31, -1, -12], [-3, 0, 4], [-31, 2], None])
 def test_products_are_rounded_twice(powers: list[int] | None) -> None:
     """One power of two, several on one side of zero or on both, and those that only running tells; half of the numbers
     lie near the middle of two results."""

@@ -75,11 +75,11 @@ def _by_operand(s: BodyBuilder, x: int, bits: int, power: int, left: bool) -> in
 
 
 def _by_any(s: BodyBuilder, x: int, bits: int, power: int) -> int:
-    none = s.const(0, DType.I32)
+    none, one = s.const(0, DType.I32), s.const(1, DType.I32)
     high = _high(s, s("shl", x, s("max", power, none)), bits)
-    down = s("max", s("neg", power), none)
-    half = s("shr", s("shl", s.const(1, DType.I32), down), s.const(1, DType.I32))
-    return s("select", s("eq", down, none), high, _divided(s, high, down, half))
+    down = s("max", s("neg", power), one)
+    half = s("shl", one, s("sub", down, one))
+    return s("select", s("ge", power, none), high, _divided(s, high, down, half))
 
 
 @infer.rule(FixedPointProduct)
