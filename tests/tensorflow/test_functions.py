@@ -226,3 +226,13 @@ def test_what_follows_from_an_unsupported_node_is_not_reported() -> None:
     with pytest.raises(UnsupportedModelError) as raised:
         load(graph.SerializeToString())
     assert [p.op for p in raised.value.problems] == ["SparseConcat", "SparseSplit"]
+
+
+def test_empty_rows_of_many_are_filled_in_order() -> None:
+    """Of so many rows and entries that numbers of both together have more than 32 bits."""
+    rows = 1 << 16
+    own = np.arange(0, rows, 2)
+    at = np.stack([own, np.zeros_like(own)], 1)
+    given = [at, own.astype(np.float32), np.asarray([rows, 1]), np.float32(-1)]
+    found = _run("SparseFillEmptyRows", given, [], "y:1", T=np.float32)
+    np.testing.assert_array_equal(found, np.where(np.arange(rows) % 2, -1, np.arange(rows)))

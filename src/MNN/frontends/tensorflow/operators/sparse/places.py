@@ -129,7 +129,8 @@ def fill_empty_rows(ctx: Context, node: TfNode) -> list[Value]:
     all_rows = ctx.op("Concat", own, added, axis=0)
     places.dtype, numbers.dtype, all_rows.dtype = DType.I64, values.dtype, DType.I32
     total = size_of(ctx, all_rows, 0)
-    keys = binary(ctx, "ADD", binary(ctx, "MUL", all_rows, total), line(ctx, total))  # entries of a row stay in order
+    wide = [cast(ctx, v, DType.I64) for v in (all_rows, total, line(ctx, total))]
+    keys = binary(ctx, "ADD", binary(ctx, "MUL", wide[0], wide[1]), wide[2])  # entries of a row stay in order
     order = _ascending(ctx, keys)
     back = ctx.op("ScatterNd", insert_axis(ctx, order, 1), line(ctx, total), ctx.op("Shape", order))
     back.dtype = DType.I32
