@@ -99,8 +99,8 @@ class State:
     def rollback(self, length: int) -> None:
         """Goes back to what the states were when they were so long, for instance to try another continuation.
 
-        Raises :class:`MNNError` where they are shorter, or where the model has states that do not grow, of which the
-        past is not known.
+        Raises :class:`MNNError` where they are shorter, where they are of several lengths, and where the model has
+        states that do not grow: what was when is not known then.
         """
         with self._turn():
             fixed = [n for n in self._model.states if n not in self._model.axes]
@@ -110,6 +110,10 @@ class State:
                 raise MNNError(f"a state goes back to a whole number of rows, not to {length!r}")
             if not 0 <= length <= self.length:
                 raise MNNError(f"cannot go back to {length}: the states are {self.length} long")
+            lengths = sorted((kept.shape[self._model.axes[n]], n) for n, kept in self._memory.kept.items())
+            if length and lengths[0][0] < lengths[-1][0]:
+                (some, one), (more, other) = lengths[0], lengths[-1]
+                raise MNNError(f"cannot go back: '{one}' is {some} long and '{other}' {more}; keep what fork() gives")
             self._memory.cut(int(length), self._model.axes)
 
     def fork(self) -> State:

@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import MNN
 from MNN.errors import MNNError, ShapeError
@@ -63,6 +64,27 @@ def test_arguments_of_other_kinds_are_refused() -> None:
             MNN.load(DECODER, states=CACHES, max_length=most)  # type: ignore[arg-type]
     with pytest.raises(MNNError, match="outputs by the names of the inputs"):
         MNN.load(DECODER, states=list(CACHES))  # type: ignore[call-overload]
+
+
+def test_states_that_grow_apart_do_not_go_back() -> None:
+    """To as many rows of each: the shorter ones do not have them, and of the others it was another time."""
+    info, f32 = helper.make_tensor_value_info, TensorProto.FLOAT
+    nodes = [helper.make_node("Concat", ["a", "x"], ["c"], axis=0), helper.make_node("Add", ["x", "x"], ["y"]),
+             helper.make_node("Concat", ["b", "x", "x"], ["d"], axis=0)]  # fmt: skip
+    inputs = [info(n, f32, [size, 2]) for n, size in (("x", "n"), ("a", "p"), ("b", "q"))]
+    outputs = [info(n, f32, [size, 2]) for n, size in (("y", "n"), ("c", "r"), ("d", "s"))]
+    made = helper.make_model(
+        helper.make_graph(nodes, "apart", inputs, outputs), opset_imports=[helper.make_opsetid("", 17)], ir_version=9
+    )
+    model = MNN.load(made.SerializeToString(), states={"a": "c", "b": "d"})
+    for _ in range(3):
+        model.run({"x": np.ones((1, 2), np.float32)})
+    for length in (5, 2):
+        with pytest.raises(MNNError, match="'a' is 3 long and 'b' 6"):
+            model.state.rollback(length)
+    assert model.state.shapes == {"a": (3, 2), "b": (6, 2)}
+    model.state.rollback(0)
+    assert model.state.shapes == {"a": (0, 2), "b": (0, 2)}
 
 
 def test_a_run_that_fails_leaves_the_state_as_it_was() -> None:
