@@ -159,8 +159,9 @@ class Session:
 
     def _pass_on(self) -> None:
         """Tells the planner which inputs a stored program has run on."""
-        if self._ready is not None and self._ready.last is not None:
-            before, self._ready.last = self._ready.last, None
+        before = None if self._ready is None else self._ready.last
+        if self._ready is not None and before is not None:  # asked once: another thread may pass it on, too
+            self._ready.last = None
             kinds, shapes = [np.dtype(kind) for _, kind, _ in before], [shape for *_, shape in before]
             self._executor.saw(kinds, shapes, self.graph.outputs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import stat
@@ -41,8 +42,15 @@ def give_back() -> None:
     """Has the system take back the memory that mapped files lie in; what is looked at again is there again. For when a
     model was read: what is computed with lies elsewhere then, as it is packed."""
     if hasattr(mmap, "MADV_DONTNEED"):
-        for held in list(_MAPS):
+        for held in _maps():
             held.madvise(mmap.MADV_DONTNEED)
+
+
+def _maps() -> list[mmap.mmap]:
+    """All files that are mapped, whatever other threads map meanwhile."""
+    while True:
+        with contextlib.suppress(RuntimeError):  # there are more now than when this began to go through them
+            return list(_MAPS)
 
 
 def _size(path: Path) -> int:
