@@ -263,6 +263,10 @@ class Recurrence(Prim):
     sequence's state is quantised to u8 by itself before it is multiplied (as DynamicQuantizeLinear says), the products
     are sums of integers times both scales. There is no ``first`` then.
 
+    ``quantized`` with ``given`` of i32: all but ``r``, which is i8, is i32, the first state between -128 and 127. Its
+    numbers less ``zero`` are multiplied; there are no scales and no lengths. The last inputs are ``tables`` tables
+    (i16[65536]) of ``body``'s lookups.
+
     Outputs: ``y[T, D, B, H]``, and the states after the last step. All floats have one dtype.
     """
 
@@ -273,6 +277,13 @@ class Recurrence(Prim):
     parameters: int = 0
     limited: bool = False
     quantized: bool = False
+    zero: int = 0
+    tables: int = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it is integers."""
+        return self.quantized and self.inputs[0].dtype.is_int
 
     @property
     def states(self) -> int:

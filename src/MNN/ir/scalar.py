@@ -32,6 +32,9 @@ BINARY = "add sub mul div floordiv mod rem pow atan2 min max and or xor shl shr"
 COMPARE = "lt le gt ge eq ne".split()
 """Operations with two operands of one dtype and a bool result."""
 
+ENTRIES = 1 << 16
+"""Of a table of all numbers of 16 bits."""
+
 
 @dataclass(frozen=True)
 class Instr:
@@ -39,7 +42,8 @@ class Instr:
 
     ``op`` is one of UNARY, BINARY, COMPARE, ``select`` (bool, a, b), ``fma`` (a*b+c), ``cast`` (to ``dtype``),
     ``arg`` (loads operand number ``value``) and ``const`` (``value`` is the bit-exact number: a float's 8-byte
-    big-endian IEEE double, so that NaN compares equal to itself, or an int).
+    big-endian IEEE double, so that NaN compares equal to itself, or an int); in programs of primitives that have tables
+    also ``lookup`` (of i32: what table number ``value``, i16[:data:`ENTRIES`], has for its lowest 16 bits, from -2^15).
     """
 
     op: str
@@ -118,6 +122,10 @@ class BodyBuilder:
     def cast(self, a: int, dtype: DType) -> int:
         """``a`` converted to ``dtype``; nothing when it already has it."""
         return a if self.dtype(a) is dtype else self._add(Instr("cast", (a,), dtype))
+
+    def lookup(self, a: int, table: int) -> int:
+        """What the primitive's table of this number has for ``a``, of i32."""
+        return self._add(Instr("lookup", (a,), DType.I32, table))
 
     def __call__(self, op: str, *args: int) -> int:
         """Applies an operation; operands must already agree in dtype."""

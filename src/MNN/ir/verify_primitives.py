@@ -13,6 +13,7 @@ import numpy as np
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
+from MNN.ir.scalar import ENTRIES
 
 _INDICES = (DType.I32, DType.I64)
 
@@ -210,6 +211,9 @@ def _recurrence(prim: p.Recurrence) -> str:
     state = (directions, batch, hidden)
     if any(t.shape != state for t in prim.inputs[2 : 2 + prim.states]):
         return f"the states do not have the shape {list(state)}"
+    tables = prim.inputs[len(prim.inputs) - prim.tables :]
+    if any(t.shape != (ENTRIES,) or t.dtype is not DType.I16 for t in tables):
+        return f"a table does not hold {ENTRIES} numbers of 16 bits"
     return _unlike(prim, (steps, directions, batch, hidden), *[state] * prim.states)
 
 

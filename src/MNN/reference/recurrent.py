@@ -33,14 +33,19 @@ def recurrence(
     steps, gates = given.shape[0], prim.gates
     hidden = r.shape[2]
     weights = r.reshape(r.shape[0], gates, hidden, hidden).transpose(1, 0, 3, 2)  # gate, direction, from, to
-    scales = x[-1].reshape(-1, gates, 1, hidden).transpose(1, 0, 2, 3) if prim.quantized else None
+    rounds = prim.quantized and not prim.whole
+    scales = x[-1].reshape(-1, gates, 1, hidden).transpose(1, 0, 2, 3) if rounds else None
+    tables = x[len(x) - prim.tables :]
     y = np.zeros(types[0][1], given.dtype)
     for k in range(steps):
         times = [steps - 1 - k if back else k for back in prim.reverse]
         now = np.stack([given[t, :, d] for d, t in enumerate(times)])
         parts = [now[..., g * hidden : (g + 1) * hidden] for g in range(gates)]
         direct = gates - (prim.first is not None)
-        if scales is None:
+        if prim.whole:
+            factor = states[0] - np.int32(prim.zero)
+            products = [factor @ weights[g].astype(np.int32) for g in range(direct)]
+        elif scales is None:
             products = [states[0] @ weights[g] for g in range(direct)]
         else:
             whole, scale = quantized(states[0])
@@ -49,7 +54,7 @@ def recurrence(
         if prim.first is not None:
             factor = reference_scalar.evaluate(prim.first, [*parts, *products, *states, *parameters])[0]
             products.append(factor @ weights[direct])
-        new = reference_scalar.evaluate(prim.body, [*parts, *products, *states, *parameters])
+        new = reference_scalar.evaluate(prim.body, [*parts, *products, *states, *parameters], tables)
         out = new[0]
         if prim.limited:
             inside = np.array(times)[:, None, None] < x[after][None, :, None]

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from MNN.ir.dtype import DType
-from MNN.ir.scalar import Body, Instr
+from MNN.ir.scalar import ENTRIES, Body, Instr
 
 Array = NDArray[Any]
 
@@ -31,11 +31,12 @@ def compute_dtype(dtype: DType) -> np.dtype[np.generic]:
     return np.dtype(np.float32) if dtype in (DType.F16, DType.BF16) else dtype.numpy
 
 
-def evaluate(body: Body, args: Sequence[Array]) -> list[Array]:
+def evaluate(body: Body, args: Sequence[Array], tables: Sequence[Array] = ()) -> list[Array]:
     """Runs ``body`` on arrays that broadcast together; one new array per output, of the common shape.
 
     Row programs may hold ``reduce.*`` instructions: they reduce over the last axis of the common shape and keep it with
-    extent 1. An output that depends on nothing but reductions and row constants keeps that extent 1.
+    extent 1. An output that depends on nothing but reductions and row constants keeps that extent 1. ``tables``: those
+    of the primitive, for ``lookup``.
     """
     shapes = {np.shape(a) for a in args}
     shape = shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
@@ -49,6 +50,9 @@ def evaluate(body: Body, args: Sequence[Array]) -> list[Array]:
                 values.append(kept.astype(compute_dtype(instr.dtype), copy=False))
             elif instr.op.startswith("reduce."):
                 values.append(_reduce(instr, values[instr.args[0]], shape))
+            elif instr.op == "lookup":
+                entry = (values[instr.args[0]].astype(np.int64) + ENTRIES // 2) % ENTRIES
+                values.append(tables[int(instr.value)][entry].astype(instr.dtype.numpy))
             else:
                 operands = [values[a] for a in instr.args]
                 values.append(_apply(instr, operands, [body.code[a].dtype for a in instr.args]))
@@ -80,7 +84,7 @@ def convert(x: Array, source: DType, to: DType) -> Array:
 def undefined(body: Body) -> str:
     """The first operation of a body that has no meaning on its operands' dtype, in words; empty when there is none."""
     for instr in body.code:
-        if instr.op in ("arg", "const", "cast", "select", "fma") or instr.op.startswith("reduce."):
+        if instr.op in ("arg", "const", "cast", "select", "fma", "lookup") or instr.op.startswith("reduce."):
             continue
         source = body.code[instr.args[0]].dtype
         table = _BOOL if source is DType.BOOL else _INT if source.is_int else _FLOAT

@@ -13,7 +13,7 @@ from MNN.frontends.tflite.registry import CUSTOM, TABLE
 from MNN.frontends.tflite.schema import TFLITE
 from MNN.frontends.tflite.unsupported import ADVICE
 from tests.frontends.tflite.build import Model
-from tests.frontends.tflite.cases import FAMILIES, FORMS
+from tests.frontends.tflite.cases import FAMILIES, FORMS, Draw
 from tests.frontends.tflite.cases.quantized_exact import EXACT
 from tests.frontends.tflite.cases.quantized_tables import TABLES
 from tests.frontends.tflite.compare import ours
@@ -70,6 +70,20 @@ def test_exponents_of_16_bits_are_summed_in_32_where_they_fit(batch: int) -> Non
         output = {"scale": 2.0**-15, "zero": 0}
         g.outputs = [g.made("SOFTMAX", [given], [batch, count], "INT16", "SoftmaxOptions", quantization=output)]
         assert any(node.op == "Softmax" for node in load_graph(model.finish()).nodes) == (count > 9)
+
+
+def test_layers_of_integers_are_one_operator() -> None:
+    """Where nothing is normalised or projected; else the cell is written out."""
+    found = set()
+    for seed in range(12):
+        case = FORMS["UNIDIRECTIONAL_SEQUENCE_LSTM of integers"](Draw(seed))
+        operands = case.model.graph.operators[-1].inputs
+        plain = operands[16] == -1 and operands[23] == -1
+        nodes = {node.op for node in load_graph(case.model.finish()).nodes}
+        assert ("IntegerLSTM" in nodes) == plain
+        assert ("FixedPointProduct" in nodes) or plain
+        found.add(plain)
+    assert found == {False, True}
 
 
 def test_every_builtin_operator_is_supported_or_has_advice() -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from MNN.frontends.tflite.context import Context
 from MNN.frontends.tflite.file import Quantization
-from MNN.frontends.tflite.fixed_point import nearest, plus, reciprocal_root, scaled_sums
+from MNN.frontends.tflite.fixed_point import nearest, parts, plus, reciprocal_root, scaled_sums
 from MNN.frontends.tflite.gate_tables import sigmoids, tangents
 from MNN.frontends.tflite.node import TfliteNode, quantization_of
 from MNN.ir.dtype import DType
@@ -21,6 +22,7 @@ from MNN.ir.graph import Value
 
 _GATE = np.float32(2.0**-12)
 _INPUT, _FORGET, _CELL, _OUTPUT = range(4)
+_HOLES = {_INPUT: 9, _FORGET: 10, _OUTPUT: 11}
 _STATES = (18, 19)
 _WHOLE = range(7)
 """Bits before the point of a cell state that kernels take."""
@@ -108,6 +110,28 @@ class IntegerCell:
         """What the input adds to the gates of every step."""
         return self._sums(ctx, self.node.input(0), 1, 0, not self._normalizes())
 
+    def layer(self, ctx: Context, inputs: Value, states: Sequence[Value]) -> list[Value] | None:
+        """All steps of :meth:`inputs` ``[T, B, G*H]`` at once: the outputs and the last states. None where gates are
+        normalised or the output is projected."""
+        if self._normalizes() or self.node.optional(16) is not None:
+            return None
+        holes = [(g, at) for g, at in _HOLES.items() if g in self.gates and self.node.optional(at) is not None]
+        if len(holes) not in (0, len(self.gates) - 1):
+            return None
+        factors = [self._scale(5 + g) * self._scale(18) / self._step_of(g) for g in self.gates]
+        seen = [self._scale(19) * self._scale(at) / self._step_of(g) for g, at in holes]
+        recurrent, peeped, output = (
+            [*chain(*(parts(float(f)) for f in found))] for found in (factors, seen, [self._output()])
+        )
+        weights = np.concatenate([self.node.input(5 + g).array() for g in self.gates])
+        lines = [ctx.const(np.stack([self.node.input(at).array() for _, at in holes]))] if holes else []
+        tables = [ctx.const(t) for t in (sigmoids(), tangents(3), tangents(self.whole))]
+        return ctx.emit(
+            "IntegerLSTM", [inputs, ctx.const(weights), *states, *tables, *lines], 3,
+            recurrent=recurrent, holes=peeped, output=output, whole=self.whole, zero=int(self.hidden.zero.item()),
+            clip=self._steps("cell_clip", self._scale(19), 32767),
+        )  # fmt: skip
+
     def step(self, ctx: Context, xs: Sequence[Value], states: Sequence[Value]) -> list[Value]:
         """The output and the cell state after a step whose :meth:`inputs` are given."""
         hidden, cell = states
@@ -126,11 +150,15 @@ class IntegerCell:
         state = self._clipped(ctx, state, "cell_clip", self._scale(19), 32767)
         leave = self._sigmoid(ctx, self._seen(ctx, sums[_OUTPUT], _OUTPUT, state))
         product = ctx.binary("MUL", leave, _function(ctx, state, tangents(self.whole)))
-        scale = np.float32(2.0**-15) / np.float32(self.hidden.scale.item()) * np.float32(2.0**-15)
-        out = self._byte(ctx, scaled_sums(ctx, product, float(scale)), int(self.hidden.zero.item()))
+        out = self._byte(ctx, scaled_sums(ctx, product, float(self._output())), int(self.hidden.zero.item()))
         if self.node.optional(16) is not None:
             out = self._projected(ctx, out)
         return [out, ctx.cast(state, DType.I16)]
+
+    def _output(self) -> np.float32:
+        """What the product of the output gate and the state's tangent is multiplied by."""
+        scale: np.float32 = np.float32(2.0**-15) / np.float32(self.hidden.scale.item()) * np.float32(2.0**-15)
+        return scale
 
     def _projected(self, ctx: Context, out: Value) -> Value:
         weights, bias = self.node.input(16).array(), self.node.optional(17)
@@ -143,7 +171,7 @@ class IntegerCell:
 
     def _seen(self, ctx: Context, total: Value, gate: int, cell: Value) -> Value:
         """With the peephole's share, where there is one."""
-        at = {_INPUT: 9, _FORGET: 10, _OUTPUT: 11}[gate]
+        at = _HOLES[gate]
         hole = self.node.optional(at)
         if hole is None:
             return self._normalized(ctx, total, gate)
@@ -188,9 +216,13 @@ class IntegerCell:
         made = plus(ctx, x, zero) if zero else x
         return ctx.cast(ctx.op("ReLU6", made, minValue=-128.0, maxValue=127.0), DType.I8)
 
-    def _clipped(self, ctx: Context, x: Value, option: str, scale: np.float32, most: int) -> Value:
+    def _steps(self, option: str, scale: np.float32, most: int) -> int:
+        """A limit in steps, of which there are at most so many; 0 for none."""
         limit = float(self.node.option(option, 0.0))
-        steps = int(min(max(limit / float(scale), -most), most))
+        return max(int(min(max(limit / float(scale), -most), most)), 0)
+
+    def _clipped(self, ctx: Context, x: Value, option: str, scale: np.float32, most: int) -> Value:
+        steps = self._steps(option, scale, most)
         return ctx.op("ReLU6", x, minValue=float(-steps), maxValue=float(steps)) if steps > 0 else x
 
 

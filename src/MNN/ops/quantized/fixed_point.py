@@ -36,7 +36,7 @@ class FixedPointProduct(Operator):
         known = None if shift.const is None else np.unique(shift.const)
         if known is not None and known.size == 1:
             power = int(known[0])
-            return [b.map(lambda s, a, m: _product(s, a, m, power), x, bits)]
+            return [b.map(lambda s, a, m: product(s, a, m, power), x, bits)]
         if known is not None and known.size:
             left, down = known.max() > 0, known.min() < 0
             if not (left and down) and (left or known.max() < 0):
@@ -51,15 +51,15 @@ def _high(s: BodyBuilder, x: int, bits: int) -> int:
     return s.cast(s("shr", rounded, s.const(_POINT, DType.I64)), DType.I32)
 
 
-def _product(s: BodyBuilder, x: int, bits: int, power: int) -> int:
-    """By one power of two."""
+def product(s: BodyBuilder, x: int, bits: int, power: int) -> int:
+    """``x * bits / 2^31 * 2^power`` of i32, rounded twice, by one power of two."""
     if power > 0:
         return _high(s, s("shl", x, s.const(power, DType.I32)), bits)
     high = _high(s, x, bits)
-    return _divided(s, high, s.const(-power, DType.I32), s.const(1 << (-power - 1), DType.I32)) if power else high
+    return divided(s, high, s.const(-power, DType.I32), s.const(1 << (-power - 1), DType.I32)) if power else high
 
 
-def _divided(s: BodyBuilder, x: int, down: int, half: int) -> int:
+def divided(s: BodyBuilder, x: int, down: int, half: int) -> int:
     """``x / 2^down``, halves away from zero, for ``down`` from 1."""
     sign = s("shr", x, s.const(_POINT, DType.I32))
     return s("shr", s("add", s("add", x, half), sign), down)
@@ -71,7 +71,7 @@ def _by_operand(s: BodyBuilder, x: int, bits: int, power: int, left: bool) -> in
         return _high(s, s("shl", x, power), bits)
     down = s("and", s("neg", power), s.const(_POINT, DType.I32))  # which says that it is less than 32
     half = s("shl", s.const(1, DType.I32), s("sub", down, s.const(1, DType.I32)))
-    return _divided(s, _high(s, x, bits), down, half)
+    return divided(s, _high(s, x, bits), down, half)
 
 
 def _by_any(s: BodyBuilder, x: int, bits: int, power: int) -> int:
@@ -79,7 +79,7 @@ def _by_any(s: BodyBuilder, x: int, bits: int, power: int) -> int:
     high = _high(s, s("shl", x, s("max", power, none)), bits)
     down = s("max", s("neg", power), one)
     half = s("shl", one, s("sub", down, one))
-    return s("select", s("ge", power, none), high, _divided(s, high, down, half))
+    return s("select", s("ge", power, none), high, divided(s, high, down, half))
 
 
 @infer.rule(FixedPointProduct)
@@ -90,3 +90,6 @@ def _infer(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
 @symbolic_shape_check.rule(FixedPointProduct)
 def _fits(node: Node, shapes: list[symbolic_shape_check.Sizes | None]) -> bool:
     return symbolic_shape_check.broadcasts(shapes)
+
+
+__all__ = ["FixedPointProduct", "divided", "product"]

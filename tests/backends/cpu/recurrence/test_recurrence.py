@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from MNN.backends.cpu.products.dot8 import can_lend_signs, has_dot4
+from MNN.backends.cpu.products.dot8 import can_lend_signs, has_dot4, moved
 from MNN.backends.cpu.recurrence.emit_quantized import pack_recurrent
 from MNN.backends.cpu.recurrence.phases import words
 from MNN.backends.cpu.recurrence.spec import RecurrenceSpec
@@ -16,7 +16,9 @@ from MNN.backends.cpu.recurrence.stages import handed_on
 from MNN.backends.cpu.targets import Target, named_target
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Recurrence, Tensor
+from MNN.ir.scalar import ENTRIES
 from MNN.ops.sequences.recurrent_cells import Cell, activation
+from MNN.ops.sequences.recurrent_integer import IntegerStep
 from MNN.reference.primitives import evaluate
 from tests.backends.cpu import qemu, util
 from tests.backends.cpu.util import TARGETS, call
@@ -30,6 +32,7 @@ QUANTIZED = [
     if contraction_algorithm[0] != "GRU" or contraction_algorithm[1]
 ]
 T, B, H, REVERSE = 4, 9, 21, (False, True)
+_UNWRITTEN = -77777
 
 
 def pack(r: np.ndarray, gates: int, first: int, count: int, spec: RecurrenceSpec, target: Target) -> np.ndarray:
@@ -70,17 +73,32 @@ def run(
     spec = RecurrenceSpec(
         DType.F32, weights, gates, step.body, step.first, parameters, True, 2, 2, 2, parts > 1, quantized, 8, signs
     )
+    found = computed(prim, spec, arrays, want, target, parts, calls, **more)
+    for got, expected in zip(found, want, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=0, atol=2e-3 if quantized else 2e-6)
+
+
+def computed(
+    prim: Recurrence, spec: RecurrenceSpec, arrays: list[np.ndarray], want: list[np.ndarray], target: Target,
+    parts: int, calls: object, **more: object,
+) -> list[np.ndarray]:  # fmt: skip
+    """What the kernel makes of the operands of a primitive."""
+    d, n, gates, parameters = len(REVERSE), prim.states, prim.gates, prim.parameters
     tiles = -(-H // spec.width(target))
     parts = min(parts, tiles)
     spec = dataclasses.replace(spec, shared=parts > 1)
     pitch = tiles * spec.width(target)
-    work = np.full((d, spec.planes() * B * pitch), np.nan, np.float32)
-    found = [np.full(w.shape, np.nan, np.float32) for w in want]
-    memory = {"given": arrays[0], "work": work, "y": found[0], "lengths": arrays[2 + n + parameters]}
-    if quantized:
-        memory["r"] = pack_recurrent(
-            arrays[1], arrays[-1], gates, (spec.vectors, spec.columns, spec.lanes(target)), weights
-        )
+    work = np.full((d, spec.planes() * B * pitch), _UNWRITTEN, want[0].dtype)
+    found = [np.full(w.shape, _UNWRITTEN, w.dtype) for w in want]
+    memory = {"given": arrays[0], "work": work, "y": found[0]}
+    memory |= {"lengths": arrays[2 + n + parameters]} if prim.limited else {}
+    memory |= {f"table{i}": arrays[i - prim.tables] for i in range(prim.tables)}
+    if prim.quantized:
+        moves = spec.weights is DType.I8 and not spec.signs
+        point = prim.zero + (128 + moved(target, DType.U8) if moves else 0) if prim.whole else None
+        scales = None if prim.whole else arrays[-1]
+        shape = (spec.vectors, spec.columns, spec.lanes(target))
+        memory["r"] = pack_recurrent(arrays[1], scales, gates, shape, spec.weights, point)
     else:
         memory["r"] = pack(arrays[1], gates, 0, spec.direct, spec, target)
     slots = {"steps": T, "batch": B, "hidden": H, "backward": 2, "pitch": pitch, "r_d": memory["r"][0].size}
@@ -104,8 +122,7 @@ def run(
         slots["span"] = 5
     slots |= {name: a.ctypes.data for name, a in memory.items()}
     calls(spec, target, slots, blocks, list(memory.values()), **more)  # type: ignore[operator]
-    for got, expected in zip(found, want, strict=True):
-        np.testing.assert_allclose(got, expected, rtol=0, atol=2e-3 if quantized else 2e-6)
+    return found
 
 
 @pytest.mark.parametrize(("kind", "after", "parameters"), WAYS)
@@ -126,6 +143,44 @@ def test_quantized(kind: str, after: bool, parameters: int, target: Target, weig
         for signs in {False, weights is DType.I8 and can_lend_signs(target)}:
             run(kind, after, parameters, target, parts, call, weights, True, signs, checked=True)
             run(kind, after, parameters, target, parts, call, weights, True, signs)
+
+
+@pytest.mark.parametrize("coupled", [False, True])
+@pytest.mark.parametrize("target", TARGETS, ids=_IDS)
+def test_whole_numbers(coupled: bool, target: Target) -> None:
+    """An LSTM of integers has the reference's bits, whatever its bytes are multiplied by: of four gates, or of three
+    with peepholes and a limit."""
+    rng, holes = np.random.default_rng(coupled), coupled
+    d, gates = len(REVERSE), 4 - coupled
+    factors = tuple((int(rng.integers(1 << 30, 1 << 31)), int(rng.integers(-8, -4))) for _ in range(gates))
+    seen = tuple((int(rng.integers(1 << 30, 1 << 31)), -14) for _ in range(gates - 1)) if holes else ()
+    step = IntegerStep(factors, seen, int(rng.integers(0, 4)), 9000 if holes else 0, (1 << 30, -21), 5)
+
+    def some(kind: type, limit: int, *shape: int) -> np.ndarray:
+        return rng.integers(-limit, limit, shape).astype(kind)
+
+    arrays = [some(np.int32, 9000, T, B, d, gates * H), some(np.int8, 128, d, gates * H, H)]
+    arrays += [some(np.int32, 128, d, B, H), some(np.int32, 1 << 15, d, B, H)]
+    arrays += [some(np.int32, 1 << 15, d, H) for _ in seen] + [some(np.int16, 1 << 15, ENTRIES) for _ in range(3)]
+    arrays[1][0, 0, 0] = -128
+    for signs in {False, can_lend_signs(target)}:
+        if signs:
+            arrays[1] = np.maximum(arrays[1], np.int8(-127))
+        prim = Recurrence(
+            [Tensor(DType.of(a), a.shape) for a in arrays], body=step.body(), gates=gates, reverse=REVERSE,
+            parameters=len(seen), quantized=True, zero=step.zero, tables=3,
+        )  # fmt: skip
+        want = evaluate(prim, arrays, [(DType.I32, (T, d, B, H)), *[(DType.I32, (d, B, H))] * 2])
+        assert np.unique(want[0]).size > 200  # not all at the ends of the range
+        for weights in [DType.F32] if not has_dot4(target) else [DType.I8] if signs else [DType.F32, DType.I8]:
+            for parts in (1, 3):
+                spec = RecurrenceSpec(
+                    DType.I32, weights, gates, prim.body, None, len(seen), False, 2, 1 + coupled, 1, parts > 1, True, 8,
+                    signs, 3,
+                )  # fmt: skip
+                found = computed(prim, spec, arrays, want, target, parts, call, checked=parts == 1)
+                for got, expected in zip(found, want, strict=True):
+                    np.testing.assert_array_equal(got, expected)
 
 
 @pytest.mark.parametrize("features", [("neon",), ("dotprod", "neon"), ("dotprod", "i8mm", "neon")], ids="+".join)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from MNN.backends.cpu.lang.module import Builder, Value
 from MNN.backends.cpu.math.functions import LOG2_E, clamp, format_of, horner, int_like
 from MNN.backends.cpu.math.gelu import Gelu, gelu_at
+from MNN.backends.cpu.math.high_products import HighProduct, high_products
 from MNN.backends.cpu.math.softmax import Decay, decays
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, Instr
@@ -39,14 +40,15 @@ class Gate:
         return emit_gate(b, numerator, y, self.negative)
 
 
-Part = Gate | Gelu | Decay
+Part = Gate | Gelu | Decay | HighProduct
 
 
 def fused_parts(body: Body) -> dict[int, Part]:
     """What is computed in another way than instruction by instruction, by the one that it is the result of."""
     uses = _uses(body)
     units = {i: gelu_at(body, i, uses) for i, instr in enumerate(body.code) if instr.dtype is DType.F32}
-    return {**gates(body), **decays(body), **{i: unit for i, unit in units.items() if unit is not None}}
+    found = {i: unit for i, unit in units.items() if unit is not None}
+    return {**gates(body), **decays(body), **high_products(body), **found}
 
 
 def _uses(body: Body) -> Counter[int]:

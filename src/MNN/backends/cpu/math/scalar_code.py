@@ -15,6 +15,7 @@ from MNN.backends.cpu.math import functions as vecmath
 from MNN.backends.cpu.math import powers as vecmath_pow
 from MNN.backends.cpu.math import trigonometry as vecmath_trig
 from MNN.backends.cpu.math.gates import Part, fused_parts
+from MNN.backends.cpu.math.tables import looked_up
 from MNN.ir.dtype import DType
 from MNN.ir.intervals import Interval, intervals
 from MNN.ir.scalar import COMPARE, Body, Instr
@@ -23,6 +24,7 @@ COSTLY = {
     "exp": 12, "exp2": 12, "log": 16, "log1p": 22, "expm1": 16, "sin": 24, "cos": 24, "tan": 34, "asin": 22, "acos": 22,
     "atan": 24, "sinh": 24, "cosh": 20, "tanh": 26, "asinh": 40, "acosh": 40, "atanh": 36, "erf": 28, "pow": 60,
     "atan2": 34, "mod": 40, "rem": 40, "sqrt": 6, "rsqrt": 8, "recip": 5, "div": 5, "floordiv": 6,
+    "lookup": 24,
 }  # fmt: skip
 """Rough cost of an operation in vector instructions; others are 1 or 2."""
 
@@ -206,6 +208,8 @@ class BodyCode:
         self.parts = (
             {} if self.bf16_accurate else {i: q for i, q in fused_parts(body).items() if self.varies[q.args[0]]}
         )
+        self.tables: Sequence[Value] = ()
+        """Where those of lookups are."""
         self._intervals: list[Interval] | None = None
         self._scalars: dict[int, Value] = {}
         self._vectors: dict[tuple[int, int], Value] = {}
@@ -258,7 +262,8 @@ class BodyCode:
         """Puts the row's constants that ``roots`` use directly into vectors, ahead of the loop over the row."""
         for i in sorted(self.needed(roots)):
             users = [*self.body.code[i].args] if self.varies[i] else []
-            for a in [*users, *([i] if i in roots else [])]:
+            inputs = self.parts[i].args if i in self.parts else ()
+            for a in [*users, *inputs, *([i] if i in roots else [])]:
                 self._vector(b, a, lanes)
             if self.scale_rows and self.varies[i] and self.body.code[i].op == "div" and not self.varies[users[1]]:
                 self._reciprocal(b, users[1], lanes)
@@ -340,6 +345,8 @@ class BodyCode:
         return -limit <= low and high < limit * _NEARLY
 
     def _apply(self, b: Builder, instr: Instr, x: Sequence[Value]) -> Value:
+        if instr.op == "lookup":
+            return looked_up(b, self.tables[int(instr.value)], x[0])
         source = self.source(instr)
         found = bf16_accuracy.apply(b, instr, x, source) if self.bf16_accurate else None
         if found is None and source.is_float and instr.op in _EXTREMES:

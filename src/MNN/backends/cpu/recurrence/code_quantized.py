@@ -30,10 +30,10 @@ _LEVELS = 255.0
 @generates(RecurrenceSpec, quantized=True)
 def emit_quantized(spec: RecurrenceSpec, target: Target) -> str:
     """The module's text."""
-    return _Quantized(spec, target).emit()
+    return Quantized(spec, target).emit()
 
 
-class _Quantized(Recurrent):
+class Quantized(Recurrent):
     """Other products in the same steps."""
 
     def __init__(self, spec: RecurrenceSpec, target: Target) -> None:
@@ -46,9 +46,9 @@ class _Quantized(Recurrent):
 
     def row(self, phase: int, row: Value) -> Value:
         del phase  # there is one product
-        return self._place(row)
+        return self.place(row)
 
-    def _place(self, row: Value) -> Value:
+    def place(self, row: Value) -> Value:
         """Where the quantised state of a sequence begins."""
         b, spec = self.b, self.spec
         bytes_ = self.k.slot("hidden") * quantized_size(spec.weights, spec.signs)
@@ -61,7 +61,7 @@ class _Quantized(Recurrent):
         b, lanes, hidden = self.b, self.lanes, self.k.slot("hidden")
         whole = b.and_(hidden, -lanes)
         with b.loop(self.row0, self.row1) as row:
-            source, to = self.factor(self.now, row.index), self._place(row.index)
+            source, to = self.factor(self.now, row.index), self.place(row.index)
 
             def part(at: Value, cut: bool, source: Value = source) -> Value:
                 tail = make_tail(b, hidden - at, lanes) if cut else None
@@ -100,7 +100,7 @@ class _Quantized(Recurrent):
                 if self.spec.signs:
                     number = b.add(rounding.to_nearest(b, q), shift)
                     # Past the last one there is room, and zeros are multiplied by what stands there.
-                    b.store(_with_sizes(b, number), b.gep(numbers, I8, 2 * at), align=1)
+                    b.store(with_sizes(b, number), b.gep(numbers, I8, 2 * at), align=1)
                 elif self.spec.weights is DType.I8:
                     byte = b.convert("trunc", b.add(rounding.to_nearest(b, q), shift), I8.vec(lanes))
                     store(b, DType.U8, byte, b.gep(numbers, I8, at), None, tail)
@@ -146,7 +146,7 @@ class _Quantized(Recurrent):
         loop.next(*sums, b.gep(panel, self.total, count * columns))
 
     def meant(self, row: Value, weights: Value, place: Value, gates: int, total: Value) -> Value:
-        b, lanes, state = self.b, self.lanes, self._place(row)
+        b, lanes, state = self.b, self.lanes, self.place(row)
         scale = b.splat(b.load(F32, state), lanes)
         if self.spec.weights is DType.I8:
             moved = 0 if self.spec.signs else dot8.moved(self.target, DType.U8)
@@ -157,7 +157,7 @@ class _Quantized(Recurrent):
         return b.mul(total, b.mul(scale, factor))
 
 
-def _with_sizes(b: Builder, numbers: Value) -> Value:
+def with_sizes(b: Builder, numbers: Value) -> Value:
     """Bytes of i32 numbers from -128 to 127, four of them and how large these are in turns."""
     lanes = numbers.type.lanes
     sizes = b.call(numbers.type, f"llvm.abs.{numbers.type.suffix}", numbers, b.const(I1, 0))
@@ -174,3 +174,6 @@ def _folded(b: Builder, x: Value, predicate: str) -> Value:
         low, high = b.shuffle(x, None, range(lanes)), b.shuffle(x, None, range(lanes, 2 * lanes))
         x = b.select(b.fcmp(predicate, high, low), high, low)
     return x
+
+
+__all__ = ["Quantized", "with_sizes"]

@@ -28,6 +28,8 @@ BYTES_PER_CYCLE = 24.0
 """Of weights, from the second-level cache."""
 _LINE = 64
 _MOST_DIRECTIONS = 62
+_MOST_FLOATS = 1024
+"""Products of two bytes of which floats hold all sums."""
 
 
 @emits(p.Recurrence)
@@ -38,20 +40,27 @@ def emit_recurrence(e: Emitter, group: Group) -> bool:
     given, r = prim.inputs[:2]
     steps, batch, directions, _ = given.shape
     hidden, dtype, gates = r.shape[2], given.dtype, prim.gates
-    if dtype not in (DType.F32, DType.F64) or 0 in (steps, batch, hidden, directions) or directions > _MOST_DIRECTIONS:
+    if (
+        dtype not in (DType.F32, DType.F64, *([DType.I32] if prim.quantized else []))
+        or 0 in (steps, batch, hidden, directions)
+        or directions > _MOST_DIRECTIONS
+    ):
         return False
-    if prim.quantized and (dtype is not DType.F32 or r.const is None or prim.inputs[-1].const is None):
+    if prim.quantized and (dtype is DType.F64 or r.const is None or (not prim.whole and prim.inputs[-1].const is None)):
         return False
     weights = _weights(e, prim, dtype)
+    if prim.whole and weights is DType.F32 and hidden > _MOST_FLOATS:
+        return False
     parts, span = _split(e, prim, room_of(batch), weights)
-    sums, last = DType.I32 if weights is DType.I8 else dtype, int(prim.first is not None)
+    sums = DType.I32 if weights is DType.I8 else weights if prim.quantized else dtype
+    last = int(prim.first is not None)
     rows, vectors, columns = choose_tile(e.target, sums, span, hidden, gates, parts, last)
     tiles = -(-hidden // (vectors * e.target.lanes(dtype)))
     share = -(-tiles // parts)
     parts = -(-tiles // share)
     spec = RecurrenceSpec(
         dtype, weights, gates, prim.body, prim.first, prim.parameters, prim.limited, rows, vectors, columns, parts > 1,
-        prim.quantized, signs=_signs(e, r, weights),
+        prim.quantized, signs=_signs(e, r, weights), tables=prim.tables,
     )  # fmt: skip
     pitch = tiles * spec.width(e.target)
     if batch > 1 and pitch * dtype.size % 512 == 0:
@@ -64,7 +73,8 @@ def emit_recurrence(e: Emitter, group: Group) -> bool:
     source = _rows(e, given)
     args |= {"given": e.ref(source, dtype), **_steps("given", "tbd", source.strides)}
     if prim.quantized:
-        args["r"], args["r_d"] = packed_quantized(e, r, prim.inputs[-1], spec)
+        scales = None if prim.whole else prim.inputs[-1]
+        args["r"], args["r_d"] = packed_quantized(e, r, scales, spec, prim.zero)
     for name, first, count in (("r", 0, spec.direct), ("q", spec.direct, gates - spec.direct)):
         if count and not prim.quantized:
             args[name], args[f"{name}_d"] = _packed(e, r, gates, first, count, spec)
@@ -79,6 +89,8 @@ def emit_recurrence(e: Emitter, group: Group) -> bool:
         lengths = prim.inputs[after + prim.parameters]
         assert lengths.dtype is DType.I64
         args["lengths"] = e.ref(e.in_order(lengths, (0,), lambda pl: batch == 1 or pl.strides[0] == 1), lengths.dtype)
+    for i, t in enumerate(prim.inputs[len(prim.inputs) - prim.tables :]):
+        args[f"table{i}"] = e.ref(e.in_order(t, (0,), lambda place: place.strides[0] == 1), t.dtype)
     results = []
     for name, axes, t in zip(("y", "to0", "to1"), ("tdb", "db", "db"), prim.outputs, strict=False):
         place = e.output(t)
@@ -103,7 +115,7 @@ def emit_recurrence(e: Emitter, group: Group) -> bool:
 def _weights(e: Emitter, prim: p.Recurrence, dtype: DType) -> DType:
     """The type in which weights are kept."""
     if prim.quantized:
-        return DType.I8 if has_dot4(e.target) else dtype
+        return DType.I8 if has_dot4(e.target) else DType.F32
     pairs = dtype is DType.F32 and e.options.precision == "low" and group_of(e.target, DType.BF16) == DOT2
     return DType.BF16 if pairs else dtype
 

@@ -50,6 +50,9 @@ class RecurrenceSpec(GeneratedSpec):
     of the last gate are in ``q`` where there is a body ``first``. The innermost dimension of
     ``given``, ``y``, parameters and last states is contiguous; the first states have any strides.
 
+    With ``dtype`` I32 all is integers (:mod:`MNN.backends.cpu.recurrence.code_whole`), and ``table{i}`` are ``tables``
+    tables of ``body``'s lookups.
+
     ``signs``: products of bytes are :func:`MNN.backends.cpu.products.dot8.dot_by_signs`; no weight is -128.
 
     ``work`` has :meth:`planes` planes of ``batch`` rows of ``pitch`` elements (whole tiles) for each direction.
@@ -74,6 +77,7 @@ class RecurrenceSpec(GeneratedSpec):
     quantized: bool = False
     deep: int = 128
     signs: bool = False
+    tables: int = 0
 
     @property
     def held(self) -> DType:
@@ -98,6 +102,7 @@ class RecurrenceSpec(GeneratedSpec):
         for i in range(self.parameters):
             names += [f"param{i}", f"param{i}_d"]
         names += ["lengths"] if self.limited else []
+        names += [f"table{i}" for i in range(self.tables)]
         names += ["steps", "batch", "hidden", "backward", "work", "pitch"]
         return (*names, *(("sync", "parts", "share") if self.shared else ("span",)))
 

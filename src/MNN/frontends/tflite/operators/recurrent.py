@@ -142,8 +142,7 @@ def _basic_lstm(ctx: Context, node: TfliteNode) -> list[Value]:
 def sequence_lstm(ctx: Context, node: TfliteNode) -> Value:
     whole = IntegerCell.of(node)
     if whole is not None:
-        inputs, states = whole.inputs(ctx), [node.input(18), node.input(19)]
-        made, last = run_steps(ctx, whole.step, [inputs], states, _time_axis(node))
+        made, last = _integer_lstm(ctx, node, whole)
         for at, value in zip((18, 19), last, strict=True):
             ctx.remember(node, at, value)
         return made
@@ -152,6 +151,16 @@ def sequence_lstm(ctx: Context, node: TfliteNode) -> Value:
     ctx.remember(node, 18, hidden)
     ctx.remember(node, 19, state)
     return made
+
+
+def _integer_lstm(ctx: Context, node: TfliteNode, cell: IntegerCell) -> tuple[Value, list[Value]]:
+    """The results and last states: of one operator, or of the cell written out."""
+    inputs, states, axis = cell.inputs(ctx), [node.input(18), node.input(19)], _time_axis(node)
+    together = cell.layer(ctx, inputs if axis == 0 else ctx.permuted(inputs, [1, 0, 2]), states)
+    if together is None:
+        return run_steps(ctx, cell.step, [inputs], states, axis)
+    y, *last = together
+    return y if axis == 0 else ctx.permuted(y, [1, 0, 2]), last
 
 
 @tflite_op("BIDIRECTIONAL_SEQUENCE_LSTM")
