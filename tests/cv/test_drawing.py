@@ -12,6 +12,7 @@ import pytest
 import MNN.cv as mcv
 from MNN import MNNError
 from MNN.cv import _drawing as drawing
+from MNN.cv.kernels import quick
 from MNN.expr.build import picture
 from tests.cv import raster
 from tests.cv.raster import FINE, SHIFT, Canvas
@@ -210,3 +211,62 @@ def test_smooth_edges_of_large_pictures_take_little_memory(monkeypatch: pytest.M
     assert max(sizes) <= 1 << 15
     assert apart.max() <= 1 / 8  # an edge that is cut elsewhere may be a sample beside
     assert apart.mean() < 1e-3
+
+
+@pytest.fixture
+def quickly() -> None:
+    """Drawing often enough that generated code takes it over, for all pictures that it knows."""
+    for kind in ("u1", "f4"):
+        for channels in range(1, 5):
+            im = np.zeros((9, 9, channels), kind)
+            for _ in range(quick.SOONEST):
+                quick.drawn(im.dtype, channels)
+    assert quick.line(np.zeros((9, 9), np.uint8), (1, 1), (5, 6), 7, 1, 8, 0)
+
+
+def _odd(random: np.random.Generator, usual: Any) -> Any:
+    """An argument, rarely another one than most are: of another type, too large, or none at all."""
+    if random.random() < 0.97:
+        return usual
+    others = [None, 2.5, np.int64(3), True, -1, 1 << 40, 1 << 80, -(1 << 80), "a", (1,), (1, 2, 3, 4, 5), [4, 5],
+              (np.int32(2), 3), (1.5, 2.0), (1 << 70, 0), float("nan"), 1e300, 0, 16, 4, np.array([3, 4])]  # fmt: skip
+    return others[int(random.integers(len(others)))]
+
+
+def _result(draw: Callable[..., Any], im: Any, given: tuple[Any, ...]) -> tuple[Any, str]:
+    image = im.copy() if im.flags.owndata else im.base.copy()
+    part = image if im.flags.owndata else _same_part(image, im.base, im)
+    try:
+        with np.errstate(all="ignore"):
+            draw(part, *given)
+    except (MNNError, TypeError, ValueError, OverflowError) as error:
+        return image, f"{type(error).__name__}: {error}"
+    return image, ""
+
+
+@pytest.mark.usefixtures("quickly")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_generated_code_draws_what_python_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    random, taken = np.random.default_rng(31), 0
+    entries = {name: getattr(quick, name) for name in ("line", "rectangle", "circle")}
+    for _ in range(300):
+        im = _picture(random)
+        if random.random() < 0.7:
+            im = im[..., :4].astype(random.choice(["u1", "f4"]), order="C")
+        a, b = _places(random, im, 2)
+        name = str(random.choice(list(entries)))
+        colours: list[Any] = [7, -3.5, 300.0, 2.5, (1.5, 300, -2), (2.5, 3.5), (9, 8, 7, 6), 1e20]
+        colour = colours[int(random.integers(len(colours)))]
+        usual = (a, int(random.integers(0, 40)) if name == "circle" else b, colour,
+                 int(random.choice([-1, 0, 1, 1, 2, 5])), int(random.choice([8, 8, 4, 0, 1])),
+                 int(random.choice([0, 0, 0, 2])))  # fmt: skip
+        given = tuple(_odd(random, value) for value in usual)
+        monkeypatch.setattr(quick, name, entries[name])
+        found, told = _result(getattr(mcv, name), im, given)
+        monkeypatch.setattr(quick, name, quick._never)
+        want, wrong = _result(getattr(mcv, name), im, given)
+        np.testing.assert_array_equal(found, want, err_msg=f"{name}{given} {im.dtype} {im.shape}")
+        assert told == wrong
+        if not told:
+            taken += entries[name](np.ascontiguousarray(im).copy(), *given)
+    assert taken > 40

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from MNN.cv._array import Array, as_array, as_image, to_dtype
 from MNN.cv._constants import LINE_4, LINE_8, LINE_AA
+from MNN.cv.kernels import quick
 from MNN.cv.kernels.drawing import FINE, SHIFT, Ink, Stroke, Surface, ink, polygons, stroke, strokes, surface
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.var import Var
@@ -64,7 +65,10 @@ def _paint(img: Any, colour: Colour, shape: _Shape) -> None:
     if usual and img.size and img.flags.writeable:
         extents = img.shape  # as most are, before what takes longer to ask
         if len(extents) in (2, 3) and (target := surface(img)) is not None:
-            shape.draw(target, _ink(img.dtype, extents[2] if len(extents) == 3 else 1, _numbers(colour)))
+            channels = extents[2] if len(extents) == 3 else 1
+            shape.draw(target, _ink(img.dtype, channels, _numbers(colour)))
+            if shape.counts is None:
+                quick.drawn(img.dtype, channels)
             return
     image = img
     if type(img) is not np.ndarray or img.ndim > 3 or img.dtype.kind not in "iuf" or not img.size:
@@ -181,6 +185,8 @@ def line(
     shift: int = 0,
 ) -> None:  # fmt: skip
     """A line from ``pt1`` to ``pt2`` (x, y), ``thickness`` pixels wide."""
+    if quick.line(img, pt1, pt2, color, thickness, lineType, shift):
+        return
     ends = _point(pt1, shift, "pt1") + _point(pt2, shift, "pt2")
     if thickness < 1:
         raise MNNError(f"thickness must be above 0; it is {thickness}")
@@ -213,6 +219,8 @@ def circle(
     shift: int = 0,
 ) -> None:  # fmt: skip
     """A circle, filled if ``thickness`` is negative."""
+    if quick.circle(img, center, radius, color, thickness, lineType, shift):
+        return
     x, y = _point(center, shift, "center")
     if not 0 <= radius < _FARTHEST:
         raise MNNError(f"radius must not be negative, nor have more than 32 bits; it is {radius}")
@@ -254,6 +262,8 @@ def rectangle(
     shift: int = 0,
 ) -> None:  # fmt: skip
     """A rectangle with two opposite corners, filled if ``thickness`` is negative."""
+    if quick.rectangle(src, pt1, pt2, color, thickness, lineType, shift):
+        return
     (x, y), (u, v) = _point(pt1, shift, "pt1"), _point(pt2, shift, "pt2")
     what = Stroke.CLOSED if thickness >= 0 else Stroke.WHOLE if shift == 0 else Stroke.FINE
     _paint(src, color, _Shape(what, _kind(lineType, shift > 0), _width(thickness), (x, y, u, y, u, v, x, v)))

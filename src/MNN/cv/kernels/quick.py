@@ -1,0 +1,377 @@
+"""Lines, rectangles and circles as they mostly are, drawn by functions of generated code that CPython calls straight.
+
+What they are given is looked at there: a dense picture of bytes or f32 of at most four channels, whole numbers, a
+colour of numbers. Anything else they leave to :mod:`MNN.cv._drawing`, and say so; pixels are the same, by the same
+kernels. There are none until a few shapes have been drawn, or where CPython and numpy keep things elsewhere than is
+known."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import hashlib
+import string
+import threading
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.cpu.image.pixels import SHIFT, repeated
+from MNN.backends.cpu.image.strokes import Stroke, StrokeSpec
+from MNN.backends.cpu.targets.base import Target
+from MNN.cv.kernels.reading_ir import READING
+from MNN.cv.kernels.run import library
+from MNN.expr.arrays.native import facts
+from MNN.expr.arrays.native.methods import FASTCALL, Method, function_of
+
+Draw = Callable[[Any, Any, Any, Any, Any, Any, Any], bool]
+"""Of a picture, a point, another one or a radius, a colour, the thickness, the kind of line and the shift: whether that
+was drawn."""
+SOONEST = 24
+"""Shapes after which the functions are made."""
+_KINDS = (np.dtype(np.uint8), np.dtype(np.float32))
+_CHANNELS = 4
+_LINE, _RECTANGLE, _CIRCLE = range(3)
+_PYTHON = {
+    "whole": "PyLong_AsLongLong", "real": "PyFloat_AsDouble", "occurred": "PyErr_Occurred", "clear": "PyErr_Clear",
+    "size": "PyTuple_Size", "item": "PyTuple_GetItem", "save": "PyEval_SaveThread", "restore": "PyEval_RestoreThread",
+    "retain": "Py_IncRef",
+}  # fmt: skip
+_OBJECTS: dict[str, object] = {
+    "array": np.ndarray, "int": int, "float": float, "tuple": tuple, "bytes": _KINDS[0], "singles": _KINDS[1],
+    "true": True, "false": False,
+}  # fmt: skip
+_SLOTS = {name: i for i, name in enumerate(StrokeSpec.of(1).slots())}
+_RECORD = 2
+"""Words of a record before the addresses of kernels, by element type and channels: the common one's, and what is
+drawn."""
+
+
+def _never(*given: object) -> bool:
+    """Draws nothing, as long as there is no generated code."""
+    del given
+    return False
+
+
+line: Draw = _never
+rectangle: Draw = _never
+circle: Draw = _never
+
+
+@dataclasses.dataclass(frozen=True)
+class QuickSpec(KernelSpec):
+    """``PyObject *(PyObject *self, PyObject *const *args, Py_ssize_t n)``; ``self`` is a record as an array."""
+
+    shaped: ClassVar[bool] = False
+
+    def slots(self) -> tuple[str, ...]:
+        return ()
+
+    def key(self) -> str:
+        return f"cv.QuickSpec({hashlib.sha256(_text().encode()).hexdigest()})"
+
+    def emit(self, target: Target) -> str:
+        del target
+        return _text()
+
+
+def _text() -> str:
+    common = {name: 8 * i for i, name in enumerate((*_OBJECTS, *_PYTHON))}
+    fields = {name: getattr(facts, name) for name in ("TYPE", "DATA", "RANK", "EXTENTS", "ELEMENT", "FLAGS")}
+    strokes = {f"S_{name}": 8 * at for name, at in _SLOTS.items()}
+    kinds = {f"W_{what.name}": int(what) for what in Stroke}
+    return string.Template(_TEXT).substitute(
+        common, **fields, **strokes, **kinds, RECORD=8 * _RECORD, SHIFT=SHIFT, words=len(_SLOTS), channels=_CHANNELS,
+        rectangle=_RECTANGLE, circle=_CIRCLE, few=repeated(1), fewer=repeated(16),
+    )  # fmt: skip
+
+
+_TEXT = (
+    READING
+    + """
+; The colour of %n elements, over and over: as bytes, rounded to even and within 0 to 255, or as f32.
+define internal void @ink(ptr %colour, i64 %channels, i64 %n, i1 %bytes, ptr %to) {
+entry:
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %i1, %next ]
+  %which = phi i64 [ 0, %entry ], [ %which2, %next ]
+  %go = icmp slt i64 %i, %n
+  br i1 %go, label %body, label %out
+body:
+  %p = getelementptr double, ptr %colour, i64 %which
+  %d = load double, ptr %p, align 8
+  br i1 %bytes, label %byte, label %float
+byte:
+  %below = fcmp olt double %d, 0.0
+  %d1 = select i1 %below, double 0.0, double %d
+  %above = fcmp ogt double %d1, 255.0
+  %d2 = select i1 %above, double 255.0, double %d1
+  %d3 = fadd double %d2, 0x4338000000000000
+  %d4 = fsub double %d3, 0x4338000000000000
+  %level = fptoui double %d4 to i8
+  %p_byte = getelementptr i8, ptr %to, i64 %i
+  store i8 %level, ptr %p_byte, align 1
+  br label %next
+float:
+  %f = fptrunc double %d to float
+  %p_float = getelementptr float, ptr %to, i64 %i
+  store float %f, ptr %p_float, align 4
+  br label %next
+next:
+  %i1 = add i64 %i, 1
+  %which1 = add i64 %which, 1
+  %around = icmp eq i64 %which1, %channels
+  %which2 = select i1 %around, i64 0, i64 %which1
+  br label %head
+out:
+  ret void
+}
+; Whether a shape has been drawn.
+define internal i1 @draw(ptr %c, ptr %e, ptr %args) {
+entry:
+  %slots = alloca [$words x i64], align 8
+  %a = alloca [2 x i64], align 8
+  %b = alloca [2 x i64], align 8
+  %numbers = alloca [3 x i64], align 8
+  %colour = alloca [4 x double], align 8
+  %inks = alloca [512 x i8], align 32
+  %img = load ptr, ptr %args, align 8
+  %array = call i1 @is(ptr %c, ptr %img, i64 $array)
+  br i1 %array, label %kind, label %no
+kind:
+  %element = call ptr @place(ptr %img, i64 $ELEMENT)
+  %of_bytes = call ptr @place(ptr %c, i64 $bytes)
+  %of_singles = call ptr @place(ptr %c, i64 $singles)
+  %bytes = icmp eq ptr %element, %of_bytes
+  %singles = icmp eq ptr %element, %of_singles
+  %known = or i1 %bytes, %singles
+  %p_flags = getelementptr i8, ptr %img, i64 $FLAGS
+  %flags = load i32, ptr %p_flags, align 4
+  %wanted = and i32 %flags, 1281  ; dense, aligned, may be written to
+  %usual = icmp eq i32 %wanted, 1281
+  %p_rank = getelementptr i8, ptr %img, i64 $RANK
+  %rank = load i32, ptr %p_rank, align 4
+  %up = sub i32 %rank, 2
+  %flat = icmp ult i32 %up, 2
+  %k1 = and i1 %known, %usual
+  %k2 = and i1 %k1, %flat
+  br i1 %k2, label %sizes, label %no
+sizes:
+  %extents = call ptr @place(ptr %img, i64 $EXTENTS)
+  %height = call i64 @word(ptr %extents, i64 0)
+  %width = call i64 @word(ptr %extents, i64 8)
+  %deep = icmp eq i32 %rank, 3
+  br i1 %deep, label %depth, label %sized
+depth:
+  %third = call i64 @word(ptr %extents, i64 16)
+  br label %sized
+sized:
+  %channels = phi i64 [ 1, %sizes ], [ %third, %depth ]
+  %number = sub i64 %channels, 1
+  %shallow = icmp ult i64 %number, $channels
+  %area = mul i64 %height, %width
+  %some = icmp sgt i64 %area, 0
+  %s1 = and i1 %shallow, %some
+  br i1 %s1, label %find, label %no
+find:
+  %first = select i1 %bytes, i64 0, i64 $channels
+  %index = add i64 %first, %number
+  %at_8 = mul i64 %index, 8
+  %at = add i64 %at_8, $RECORD
+  %kernel = call ptr @place(ptr %e, i64 %at)
+  %mode = call i64 @word(ptr %e, i64 8)
+  %unknown = icmp eq ptr %kernel, null
+  br i1 %unknown, label %no, label %one
+one:
+  %x_a = call ptr @place(ptr %args, i64 8)
+  %good_a = call i1 @point_of(ptr %c, ptr %x_a, ptr %a)
+  br i1 %good_a, label %two, label %no
+two:
+  %x_b = call ptr @place(ptr %args, i64 16)
+  %round = icmp eq i64 %mode, $circle
+  br i1 %round, label %radius, label %point
+radius:
+  call void @note(ptr %b, i64 8, i64 0)
+  %good_r = call i1 @whole_of(ptr %c, ptr %x_b, ptr %b)
+  %r = call i64 @word(ptr %b, i64 0)
+  %positive = icmp sge i64 %r, 0
+  %good_radius = and i1 %good_r, %positive
+  br label %met
+point:
+  %good_p = call i1 @point_of(ptr %c, ptr %x_b, ptr %b)
+  br label %met
+met:
+  %good_b = phi i1 [ %good_radius, %radius ], [ %good_p, %point ]
+  br i1 %good_b, label %rest, label %no
+rest:
+  %p_t = getelementptr i64, ptr %numbers, i64 0
+  %p_k = getelementptr i64, ptr %numbers, i64 1
+  %p_s = getelementptr i64, ptr %numbers, i64 2
+  %x_t = call ptr @place(ptr %args, i64 32)
+  %good_t = call i1 @whole_of(ptr %c, ptr %x_t, ptr %p_t)
+  br i1 %good_t, label %rest1, label %no
+rest1:
+  %x_k = call ptr @place(ptr %args, i64 40)
+  %good_k = call i1 @whole_of(ptr %c, ptr %x_k, ptr %p_k)
+  br i1 %good_k, label %rest2, label %no
+rest2:
+  %x_s = call ptr @place(ptr %args, i64 48)
+  %good_s = call i1 @whole_of(ptr %c, ptr %x_s, ptr %p_s)
+  br i1 %good_s, label %tests, label %no
+tests:
+  %thick = load i64, ptr %p_t, align 8
+  %type = load i64, ptr %p_k, align 8
+  %shift = load i64, ptr %p_s, align 8
+  %unshifted = icmp eq i64 %shift, 0
+  %eight = icmp eq i64 %type, 8
+  %four = icmp eq i64 %type, 4
+  %not_round = xor i1 %round, true
+  %four_too = and i1 %four, %not_round
+  %touching = or i1 %eight, %four_too
+  %thin = icmp sle i64 %thick, 1
+  %narrow = icmp sle i64 %thick, 32767
+  %able_t = select i1 %round, i1 %thin, i1 %narrow
+  %is_line = icmp eq i64 %mode, 0
+  %above = icmp sge i64 %thick, 1
+  %not_line = xor i1 %is_line, true
+  %there = or i1 %above, %not_line
+  %t1 = and i1 %unshifted, %touching
+  %t2 = and i1 %able_t, %there
+  %t3 = and i1 %t1, %t2
+  br i1 %t3, label %colours, label %no
+colours:
+  %x_c = call ptr @place(ptr %args, i64 24)
+  %good_c = call i1 @colour_of(ptr %c, ptr %x_c, ptr %colour)
+  br i1 %good_c, label %fill, label %no
+fill:
+  %long = select i1 %bytes, i64 1, i64 4
+  %pixel = mul i64 %channels, %long
+  %small = icmp sle i64 %pixel, 4
+  %times = select i1 %small, i64 $few, i64 $fewer
+  %elements = mul i64 %times, %channels
+  call void @ink(ptr %colour, i64 %channels, i64 %elements, i1 %bytes, ptr %inks)
+  %row = mul i64 %width, %pixel
+  %data = call i64 @word(ptr %img, i64 $DATA)
+  %inks_at = ptrtoint ptr %inks to i64
+  call void @note(ptr %slots, i64 $S_img, i64 %data)
+  call void @note(ptr %slots, i64 $S_row, i64 %row)
+  call void @note(ptr %slots, i64 $S_width, i64 %width)
+  call void @note(ptr %slots, i64 $S_height, i64 %height)
+  call void @note(ptr %slots, i64 $S_ink, i64 %inks_at)
+  %filled = icmp slt i64 %thick, 0
+  %outline = select i1 %filled, i64 $W_WHOLE, i64 $W_CLOSED
+  %ring = select i1 %filled, i64 $W_DISC, i64 $W_CIRCLE
+  %is_rectangle = icmp eq i64 %mode, $rectangle
+  %w1 = select i1 %is_rectangle, i64 %outline, i64 %ring
+  %what = select i1 %is_line, i64 $W_OPEN, i64 %w1
+  call void @note(ptr %slots, i64 $S_what, i64 %what)
+  call void @note(ptr %slots, i64 $S_kind, i64 %type)
+  call void @note(ptr %slots, i64 $S_thickness, i64 %thick)
+  call void @note(ptr %slots, i64 $S_shapes, i64 1)
+  call void @note(ptr %slots, i64 $S_counts, i64 0)
+  call void @note(ptr %slots, i64 $S_points, i64 0)
+  %count = select i1 %is_rectangle, i64 4, i64 2
+  call void @note(ptr %slots, i64 $S_count, i64 %count)
+  %by = select i1 %round, i64 0, i64 $SHIFT
+  %x0 = call i64 @word(ptr %a, i64 0)
+  %y0 = call i64 @word(ptr %a, i64 8)
+  %u0 = call i64 @word(ptr %b, i64 0)
+  %v0 = call i64 @word(ptr %b, i64 8)
+  %x = shl i64 %x0, %by
+  %y = shl i64 %y0, %by
+  %u = shl i64 %u0, %by
+  %v = shl i64 %v0, %by
+  %second_y = select i1 %is_rectangle, i64 %y, i64 %v
+  call void @note(ptr %slots, i64 $S_x0, i64 %x)
+  call void @note(ptr %slots, i64 $S_y0, i64 %y)
+  call void @note(ptr %slots, i64 $S_x1, i64 %u)
+  call void @note(ptr %slots, i64 $S_y1, i64 %second_y)
+  call void @note(ptr %slots, i64 $S_x2, i64 %u)
+  call void @note(ptr %slots, i64 $S_y2, i64 %v)
+  call void @note(ptr %slots, i64 $S_x3, i64 %x)
+  call void @note(ptr %slots, i64 $S_y3, i64 %v)
+  %f_save = call ptr @place(ptr %c, i64 $save)
+  %state = call ptr %f_save()
+  call void %kernel(ptr %slots, i64 0, i64 1, ptr null)
+  %f_restore = call ptr @place(ptr %c, i64 $restore)
+  call void %f_restore(ptr %state)
+  ret i1 true
+no:
+  ret i1 false
+}
+define ptr @kernel(ptr %self, ptr %args, i64 %n) {
+entry:
+  %e = call ptr @place(ptr %self, i64 $DATA)
+  %c = call ptr @place(ptr %e, i64 0)
+  %seven = icmp eq i64 %n, 7
+  br i1 %seven, label %draw, label %no
+draw:
+  %drawn = call i1 @draw(ptr %c, ptr %e, ptr %args)
+  br i1 %drawn, label %yes, label %no
+yes:
+  %true = call ptr @place(ptr %c, i64 $true)
+  br label %out
+no:
+  %false = call ptr @place(ptr %c, i64 $false)
+  br label %out
+out:
+  %found = phi ptr [ %true, %yes ], [ %false, %no ]
+  %f_retain = call ptr @place(ptr %c, i64 $retain)
+  call void %f_retain(ptr %found)
+  ret ptr %found
+}
+"""
+)
+
+
+class _Made:
+    """The functions; CPython has the addresses of what is here for the life of the process."""
+
+    lock = threading.Lock()
+    shapes = 0
+    kept: ClassVar[list[object]] = []
+    records: ClassVar[list[Any]] = []
+
+
+def _install() -> None:
+    """Makes the functions, where CPython and numpy are as they are known."""
+    global line, rectangle, circle  # where those look that call them
+    if facts.functions() is None or any(np.zeros(1, kind).dtype is not kind for kind in _KINDS):
+        return
+    numbers = []
+    for name in _PYTHON.values():
+        function = getattr(ctypes.pythonapi, name, None)
+        if function is None:
+            return
+        numbers.append(ctypes.cast(function, ctypes.c_void_p).value or 0)
+    common = np.array([*map(id, _OBJECTS.values()), *numbers], np.int64)
+    (address,) = library().load([QuickSpec()])
+    method = Method(b"drawn", address, FASTCALL, b"Draws a shape, if it is a usual one; whether it has.")
+    _Made.kept.extend((common, method))
+    made = []
+    for what in (_LINE, _RECTANGLE, _CIRCLE):
+        record = np.array([common.ctypes.data, what, *[0] * (len(_KINDS) * _CHANNELS)], np.int64)
+        _Made.records.append(record)
+        made.append(function_of(method, record))
+    line, rectangle, circle = made
+
+
+def drawn(kind: np.dtype[Any], channels: int) -> None:
+    """To be told of a shape that was drawn in Python, into a picture of an element type: the next ones may be drawn
+    here."""
+    if kind not in _KINDS or not 1 <= channels <= _CHANNELS:
+        return
+    with _Made.lock:
+        _Made.shapes += 1
+        if _Made.shapes == SOONEST:
+            _install()
+        place = _RECORD + _KINDS.index(kind) * _CHANNELS + channels - 1
+        for record in _Made.records:
+            if not record[place]:
+                record[place] = library().load([StrokeSpec.of(kind.itemsize * channels)])[0]
+
+
+__all__ = ["SOONEST", "Draw", "QuickSpec", "circle", "drawn", "line", "rectangle"]

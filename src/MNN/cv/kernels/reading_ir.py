@@ -1,0 +1,146 @@
+"""LLVM IR that reads what Python functions are given: whole numbers, points, colours. Nothing is converted that is not
+of Python's very types, and no error of Python's is left behind.
+
+``%c`` is the address of a record with those of types (``$int``, ``$float``, ``$tuple``) and of CPython's functions."""
+
+from __future__ import annotations
+
+READING = """
+define internal i64 @word(ptr %from, i64 %at) {
+  %p = getelementptr i8, ptr %from, i64 %at
+  %found = load i64, ptr %p, align 8
+  ret i64 %found
+}
+define internal ptr @place(ptr %from, i64 %at) {
+  %p = getelementptr i8, ptr %from, i64 %at
+  %found = load ptr, ptr %p, align 8
+  ret ptr %found
+}
+define internal void @note(ptr %to, i64 %at, i64 %value) {
+  %p = getelementptr i8, ptr %to, i64 %at
+  store i64 %value, ptr %p, align 8
+  ret void
+}
+define internal i1 @is(ptr %c, ptr %x, i64 %kind) {
+  %type = call ptr @place(ptr %x, i64 $TYPE)
+  %wanted = call ptr @place(ptr %c, i64 %kind)
+  %same = icmp eq ptr %type, %wanted
+  ret i1 %same
+}
+; Whether there is an error of Python's, which is forgotten.
+define internal i1 @wrong(ptr %c) {
+  %occurred = call ptr @place(ptr %c, i64 $occurred)
+  %error = call ptr %occurred()
+  %none = icmp eq ptr %error, null
+  br i1 %none, label %fine, label %clear
+clear:
+  %f = call ptr @place(ptr %c, i64 $clear)
+  call void %f()
+  ret i1 true
+fine:
+  ret i1 false
+}
+; A whole number of 32 bits; whether it is one.
+define internal i1 @whole_of(ptr %c, ptr %x, ptr %to) {
+  %int = call i1 @is(ptr %c, ptr %x, i64 $int)
+  br i1 %int, label %read, label %no
+read:
+  %f = call ptr @place(ptr %c, i64 $whole)
+  %n = call i64 %f(ptr %x)
+  store i64 %n, ptr %to, align 8
+  %odd = icmp eq i64 %n, -1
+  br i1 %odd, label %ask, label %fits
+ask:
+  %bad = call i1 @wrong(ptr %c)
+  br i1 %bad, label %no, label %fits
+fits:
+  %up = add i64 %n, 2147483648
+  %there = icmp ult i64 %up, 4294967296
+  ret i1 %there
+no:
+  ret i1 false
+}
+; A finite number; whether it is one.
+define internal i1 @real_of(ptr %c, ptr %x, ptr %to) {
+  %int = call i1 @is(ptr %c, ptr %x, i64 $int)
+  %float = call i1 @is(ptr %c, ptr %x, i64 $float)
+  %number = or i1 %int, %float
+  br i1 %number, label %read, label %no
+read:
+  %f = call ptr @place(ptr %c, i64 $real)
+  %n = call double %f(ptr %x)
+  store double %n, ptr %to, align 8
+  %odd = fcmp oeq double %n, -1.0
+  br i1 %odd, label %ask, label %fits
+ask:
+  %bad = call i1 @wrong(ptr %c)
+  br i1 %bad, label %no, label %fits
+fits:
+  %low = fcmp oge double %n, -1.0e30
+  %high = fcmp ole double %n, 1.0e30
+  %there = and i1 %low, %high
+  ret i1 %there
+no:
+  ret i1 false
+}
+; A tuple of two whole numbers; whether it is one.
+define internal i1 @point_of(ptr %c, ptr %x, ptr %to) {
+  %tuple = call i1 @is(ptr %c, ptr %x, i64 $tuple)
+  br i1 %tuple, label %sized, label %no
+sized:
+  %f_size = call ptr @place(ptr %c, i64 $size)
+  %n = call i64 %f_size(ptr %x)
+  %two = icmp eq i64 %n, 2
+  br i1 %two, label %read, label %no
+read:
+  %f_item = call ptr @place(ptr %c, i64 $item)
+  %one = call ptr %f_item(ptr %x, i64 0)
+  %other = call ptr %f_item(ptr %x, i64 1)
+  %second = getelementptr i64, ptr %to, i64 1
+  %good = call i1 @whole_of(ptr %c, ptr %one, ptr %to)
+  br i1 %good, label %last, label %no
+last:
+  %found = call i1 @whole_of(ptr %c, ptr %other, ptr %second)
+  ret i1 %found
+no:
+  ret i1 false
+}
+; A colour of at most four numbers, the rest of them 0; whether it is one.
+define internal i1 @colour_of(ptr %c, ptr %x, ptr %to) {
+entry:
+  call void @note(ptr %to, i64 0, i64 0)
+  call void @note(ptr %to, i64 8, i64 0)
+  call void @note(ptr %to, i64 16, i64 0)
+  call void @note(ptr %to, i64 24, i64 0)
+  %tuple = call i1 @is(ptr %c, ptr %x, i64 $tuple)
+  br i1 %tuple, label %sized, label %single
+single:
+  %alone = call i1 @real_of(ptr %c, ptr %x, ptr %to)
+  ret i1 %alone
+sized:
+  %f_size = call ptr @place(ptr %c, i64 $size)
+  %n = call i64 %f_size(ptr %x)
+  %less = sub i64 %n, 1
+  %few = icmp ult i64 %less, 4
+  br i1 %few, label %head, label %no
+head:
+  %i = phi i64 [ 0, %sized ], [ %i1, %next ]
+  %go = icmp slt i64 %i, %n
+  br i1 %go, label %body, label %yes
+body:
+  %f_item = call ptr @place(ptr %c, i64 $item)
+  %item = call ptr %f_item(ptr %x, i64 %i)
+  %p = getelementptr double, ptr %to, i64 %i
+  %good = call i1 @real_of(ptr %c, ptr %item, ptr %p)
+  br i1 %good, label %next, label %no
+next:
+  %i1 = add i64 %i, 1
+  br label %head
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+"""
+
+__all__ = ["READING"]
