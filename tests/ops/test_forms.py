@@ -167,6 +167,12 @@ def test_the_inverse_error_function(run):
     np.testing.assert_array_equal(
         apply(run, "UnaryOp", [ends], opType="ERFINV")[0], [-np.inf, np.inf, 0, np.nan, np.nan, np.nan]
     )
+    (y,) = apply(run, "UnaryOp", [ends.astype(np.float64)], opType="ERFINV")
+    np.testing.assert_array_equal(y, [-np.inf, np.inf, 0, np.nan, np.nan, np.nan])
+    x = np.concatenate([np.linspace(-0.99, 0.99, 41), 1 - 10.0 ** -np.arange(2, 17)])
+    (y,) = apply(run, "UnaryOp", [x], opType="ERFINV")
+    np.testing.assert_allclose([math.erfc(abs(v)) for v in y], 1 - np.abs(x), rtol=2e-14)
+    np.testing.assert_array_equal(np.sign(y), np.sign(x))
 
 
 @pytest.mark.parametrize(

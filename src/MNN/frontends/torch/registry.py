@@ -8,8 +8,8 @@ given. Tensors are :class:`~MNN.ir.graph.Value`, numbers known only at run time
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, wraps
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,6 +37,39 @@ def aten(*names: str) -> Callable[[_Form], _Form]:
         return handler
 
     return enter
+
+
+HALVES = (DType.F16, DType.BF16)
+
+
+def in_f32(handler: _Form) -> _Form:
+    """Decorator of what is several operators here and one in PyTorch: of numbers of 16 bits it is computed in f32, and
+    rounded once. So squares and sums may be larger than f16 has, and differences keep their digits."""
+
+    @wraps(handler)
+    def widened(ctx: TorchBuilder, *args: Any, **named: Any) -> Any:
+        kind = ctx.common(*(v for v in _tensors([args, list(named.values())]) if ctx.type_of(v).is_float))
+        if kind not in HALVES or named.get("dtype") is not None:
+            return handler(ctx, *args, **named)
+        given = _cast(ctx, args, HALVES, DType.F32), _cast(ctx, list(named.values()), HALVES, DType.F32)
+        return _cast(ctx, handler(ctx, *given[0], **dict(zip(named, given[1], strict=True))), (DType.F32,), kind)
+
+    return widened  # type: ignore[return-value]
+
+
+def _tensors(x: Any) -> Iterator[Value]:
+    if isinstance(x, Value):
+        yield x
+    elif isinstance(x, (list, tuple)):
+        for one in x:
+            yield from _tensors(one)
+
+
+def _cast(ctx: TorchBuilder, x: Any, kinds: Sequence[DType], dtype: DType) -> Any:
+    """Tensors of these types, in lists too, in another one; all else as it is."""
+    if isinstance(x, (list, tuple)):
+        return type(x)(_cast(ctx, one, kinds, dtype) for one in x)
+    return ctx.cast(x, dtype) if isinstance(x, Value) and x.dtype in kinds else x
 
 
 _WRITES: dict[str, tuple[Handler, tuple[str, ...]]] = {}

@@ -70,7 +70,23 @@ _ERFINV_TAIL = (
 
 
 def _erfinv(b: BodyBuilder, x: int) -> int:
-    """M. Giles, "Approximating the erfinv function", GPU Computing Gems 2012: single precision, about 1e-7."""
+    """M. Giles, "Approximating the erfinv function", GPU Computing Gems 2012: single precision, about 1e-7; of f64 four
+    of Newton's steps make it double: on erf, and where that is flat on the logarithm of erfc."""
+    if b.dtype(x) is not DType.F64:
+        return _erfinv_single(b, x)
+    size, one, zero = b("abs", x), _number(b, 1.0, x), _number(b, 0.0, x)
+    y = found = _erfinv_single(b, x)
+    near, rest, below = b("lt", size, _number(b, 0.5, x)), b("sub", one, size), b("lt", x, zero)
+    for _ in range(4):
+        tail = _erfc(b, b("abs", y))
+        far = b("mul", tail, b("log", b("div", tail, rest)))
+        off = b("select", near, b("sub", b("erf", y), x), b("select", below, far, b("neg", far)))
+        steep = b("mul", b("exp", b("mul", y, y)), _number(b, math.sqrt(math.pi) / 2, x))
+        y = b("sub", y, b("mul", off, steep))
+    return b("select", b("lt", size, one), y, found)
+
+
+def _erfinv_single(b: BodyBuilder, x: int) -> int:
     one = _number(b, 1.0, x)
     w = b("neg", b("log", b("mul", b("sub", one, x), b("add", one, x))))
 

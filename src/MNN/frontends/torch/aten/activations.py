@@ -5,7 +5,7 @@ from __future__ import annotations
 from MNN.frontends.common.expressions import log1p_exp
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Scalar
-from MNN.frontends.torch.registry import aten
+from MNN.frontends.torch.registry import aten, in_f32
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -110,12 +110,14 @@ def hardswish(ctx: TorchBuilder, x: Value) -> Value:
 
 
 @aten("softplus")
+@in_f32
 def softplus(ctx: TorchBuilder, x: Value, beta: Scalar = 1, threshold: Scalar = 20) -> Value:
     scaled = x if beta == 1 else ctx.binary("MUL", x, beta)
     out = log1p_exp(ctx, scaled)
-    out = out if beta == 1 else ctx.binary("REALDIV", out, beta)
+    if beta == 1 and threshold == 20 and ctx.type_of(x) is not DType.F64:  # it is the number itself, rounded
+        return out
     above = ctx.op("BinaryOp", scaled, ctx.const_like(float(threshold), x), opType="GREATER")  # type: ignore[arg-type]
-    return out if threshold == 20 else ctx.op("Select", above, x, out)
+    return ctx.op("Select", above, x, out if beta == 1 else ctx.binary("REALDIV", out, beta))
 
 
 @aten("log_sigmoid", "log_sigmoid_forward")

@@ -6,7 +6,7 @@ import math
 
 from MNN.frontends.torch.builder import Operand, TorchBuilder
 from MNN.frontends.torch.numbers import Number, Scalar
-from MNN.frontends.torch.registry import apply, aten
+from MNN.frontends.torch.registry import apply, aten, in_f32
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -70,13 +70,19 @@ def truncated(ctx: TorchBuilder, x: Value) -> Value:
 def floor_divide(ctx: TorchBuilder, x: Operand, y: Operand) -> Value:
     left, right = ctx.together(x, y)
     if ctx.type_of(left).is_float:  # the exact quotient, as C's fmod gives what is left over
-        rest = remainder(ctx, left, right)
+        rest = fmod(ctx, left, right)
         exact = ctx.op("BinaryOp", ctx.op("BinaryOp", left, rest, opType="SUB"), right, opType="REALDIV")
-        whole = ctx.unary("ROUND", exact)
+        opposite = ctx.op("BinaryOp", *(_below_zero(ctx, v) for v in (rest, right)), opType="LOGICALXOR")
+        short = ctx.op("BinaryOp", opposite, ctx.binary("NOTEQUAL", rest, 0), opType="MUL")
+        whole = ctx.op("BinaryOp", ctx.unary("ROUND", exact), ctx.cast(short, ctx.type_of(left)), opType="SUB")
         plain = ctx.op("BinaryOp", left, right, opType="REALDIV")
         zero = ctx.op("BinaryOp", right, ctx.const_like(0, right), opType="EQUAL")
         return ctx.op("Select", zero, plain, whole)
     return ctx.op("BinaryOp", left, right, opType="FLOORDIV")
+
+
+def _below_zero(ctx: TorchBuilder, x: Value) -> Value:
+    return ctx.op("BinaryOp", x, ctx.const_like(0, x), opType="LESS")
 
 
 @aten("remainder", "__mod__")
@@ -166,7 +172,9 @@ def hypot(ctx: TorchBuilder, x: Value, y: Value) -> Value:
     ends = apply(ctx, "logical_or", [ctx.binary("EQUAL", size, 0), ctx.binary("EQUAL", size, math.inf)], {})
     ratio = ctx.op("BinaryOp", smallest, ctx.op("Select", ends, ctx.const_like(1, size), largest), opType="REALDIV")
     root = ctx.unary("SQRT", ctx.binary("ADD", ctx.unary("SQUARE", ratio), 1))
-    return ctx.op("BinaryOp", size, root, opType="MUL")
+    endless = ctx.op("BinaryOp", *(ctx.op("IsInf", v) for v in (left, right)), opType="LOGICALOR")
+    out = ctx.op("BinaryOp", size, root, opType="MUL")
+    return ctx.op("Select", endless, ctx.const_like(math.inf, out), out)  # beside NaN, too
 
 
 @aten("copysign")
@@ -228,13 +236,15 @@ def xlog1py(ctx: TorchBuilder, x: Operand, y: Operand) -> Value:
 
 
 @aten("addcmul")
+@in_f32
 def addcmul(ctx: TorchBuilder, x: Value, a: Value, b: Value, value: Scalar = 1) -> Value:
     dtype = ctx.common(x, a, b)
-    product = ctx.op("BinaryOp", ctx.cast(a, dtype), ctx.cast(b, dtype), opType="MUL")
-    return ctx.op("BinaryOp", ctx.cast(x, dtype), scaled(ctx, product, value, dtype), opType="ADD")
+    product = ctx.op("BinaryOp", scaled(ctx, a, value, dtype), ctx.cast(b, dtype), opType="MUL")
+    return ctx.op("BinaryOp", ctx.cast(x, dtype), product, opType="ADD")
 
 
 @aten("addcdiv")
+@in_f32
 def addcdiv(ctx: TorchBuilder, x: Value, a: Value, b: Value, value: Scalar = 1) -> Value:
     dtype = ctx.common(x, a, b)
     top = scaled(ctx, a, value, dtype)
@@ -244,6 +254,7 @@ def addcdiv(ctx: TorchBuilder, x: Value, a: Value, b: Value, value: Scalar = 1) 
 
 
 @aten("lerp")
+@in_f32
 def lerp(ctx: TorchBuilder, start: Value, end: Value, weight: Operand) -> Value:
     apart = ctx.binary("SUB", end, start)
     return ctx.binary("ADD", start, ctx.binary("MUL", apart, weight))

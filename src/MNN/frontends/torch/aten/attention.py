@@ -8,7 +8,7 @@ import numpy as np
 
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Ints, Number
-from MNN.frontends.torch.registry import apply, aten
+from MNN.frontends.torch.registry import HALVES, apply, aten
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -18,17 +18,24 @@ def attention(
     ctx: TorchBuilder, q: Value, k: Value, v: Value, attn_mask: Value | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> Value:  # fmt: skip
-    """``q [..., L, E]``, ``k [..., S, E]``, ``v [..., S, Ev]``; a mask of booleans keeps where it is true."""
+    """``q [..., L, E]``, ``k [..., S, E]``, ``v [..., S, Ev]``; a mask of booleans keeps where it is true. Scores are
+    f32 at least, as f16 has no numbers above 65504 and bf16 few digits."""
     if dropout_p:
         raise ctx.unsupported("dropout in attention", "call model.eval() before exporting")
+    kind = ctx.type_of(q)
+    if kind in HALVES:
+        q, k, v = (ctx.cast(t, DType.F32) for t in (q, k, v))
     if enable_gqa:
         groups = ctx.known(ctx.size(q, -3), "heads") // ctx.known(ctx.size(k, -3), "heads")
         k, v = (_repeated(ctx, t, groups) for t in (k, v))
     width = ctx.size(q, -1)
-    factor: float | Number = 1.0 / math.sqrt(width) if scale is None and isinstance(width, int) else scale or 1.0
-    if scale is None and isinstance(width, Number):
-        wide = ctx.unary("RSQRT", ctx.cast(width.value, ctx.type_of(q)))
-        factor = Number(wide)
+    factor: float | Number
+    if scale is not None:
+        factor = scale
+    elif isinstance(width, Number):
+        factor = Number(ctx.unary("RSQRT", ctx.cast(width.value, ctx.type_of(q))))
+    else:
+        factor = 1.0 / math.sqrt(width)
     rank = ctx.rank_of(k)
     turned = ctx.rows(k, [*range(rank - 2), rank - 1, rank - 2])
     scores = ctx.op("MatMul", q, turned)
@@ -40,7 +47,7 @@ def attention(
         attn_mask = _added(ctx, attn_mask, ctx.type_of(q))
         scores = ctx.op("BinaryOp", scores, attn_mask, opType="ADD")
     weights = ctx.op("Softmax", scores, axis=-1)
-    out = ctx.op("MatMul", weights, v)
+    out = ctx.cast(ctx.op("MatMul", weights, v), kind)
     return out if seen is None else ctx.op("Select", seen, out, ctx.const_like(0, out))
 
 

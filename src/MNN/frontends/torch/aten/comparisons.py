@@ -165,7 +165,10 @@ def clamp(ctx: TorchBuilder, x: Value, min: Operand | None = None, max: Operand 
             continue
         bound = ctx.operand(limit, dtype)
         if dtype.is_float:  # not the maximum, which shares its slope with the bound where both are equal
-            out = ctx.op("Select", ctx.op("BinaryOp", out, bound, opType=beyond), bound, out)
+            outside, known = ctx.op("BinaryOp", out, bound, opType=beyond), ctx.constant(bound)
+            if known is None or np.isnan(known).any():
+                outside = ctx.op("BinaryOp", outside, ctx.op("IsNaN", bound), opType="LOGICALOR")
+            out = ctx.op("Select", outside, bound, out)
         else:
             out = ctx.op("BinaryOp", out, bound, opType=kind)
     return out

@@ -8,7 +8,7 @@ from MNN.frontends.torch.aten.reductions import p_norm, reduced
 from MNN.frontends.torch.aten.running import moved
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Number
-from MNN.frontends.torch.registry import apply, aten
+from MNN.frontends.torch.registry import HALVES, apply, aten, in_f32
 from MNN.frontends.torch.scalars import compute
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
@@ -74,13 +74,16 @@ def _by_batch(ctx: TorchBuilder, x: Value, weight: Value | None, bias: Value | N
     """With the statistics of the batch itself: the result, the mean and the inverse deviation."""
     rank = ctx.rank_of(x)
     axes = [i for i in range(rank) if i != 1]
+    kind = ctx.type_of(x)
+    x = ctx.cast(x, DType.F32) if kind in HALVES else x
     mean = reduced(ctx, "MEAN", x, axes, True)
     apart = ctx.op("BinaryOp", x, mean, opType="SUB")
     var = reduced(ctx, "MEAN", ctx.unary("SQUARE", apart), axes, True)
     inverse = ctx.unary("RSQRT", ctx.binary("ADD", var, eps))
     out = ctx.op("BinaryOp", apart, inverse, opType="MUL")
     out = _scaled(ctx, out, weight, bias, 1)
-    return [out, *(ctx.op("Reshape", v, ctx.const([-1])) for v in (mean, inverse))]
+    held = kind if weight is None else ctx.type_of(weight)
+    return [ctx.cast(out, kind), *(ctx.cast(ctx.op("Reshape", v, ctx.const([-1])), held) for v in (mean, inverse))]
 
 
 def _scaled(ctx: TorchBuilder, x: Value, weight: Value | None, bias: Value | None, axis: int) -> Value:
@@ -89,7 +92,8 @@ def _scaled(ctx: TorchBuilder, x: Value, weight: Value | None, bias: Value | Non
     shape[axis] = -1
     for v, kind in ((weight, "MUL"), (bias, "ADD")):
         if v is not None:
-            x = ctx.op("BinaryOp", x, ctx.op("Reshape", v, ctx.const(shape)), opType=kind)
+            line = ctx.cast(ctx.op("Reshape", v, ctx.const(shape)), ctx.type_of(x))
+            x = ctx.op("BinaryOp", x, line, opType=kind)
     return x
 
 
@@ -161,9 +165,15 @@ def native_group_norm(
     count = compute(ctx, "floordiv", compute(ctx, "mul", c, hxw), group)
     assert not isinstance(count, float)
     rows = ctx.reshape(x, [n, group, count])  # of an empty batch, nothing else tells it
+    return [out, *_moments(ctx, rows, eps)]
+
+
+@in_f32
+def _moments(ctx: TorchBuilder, rows: Value, eps: float) -> list[Value]:
+    """The mean and the inverse deviation of rows ``[n, group, count]``."""
     mean = reduced(ctx, "MEAN", rows, [2], True)
     var = reduced(ctx, "MEAN", ctx.unary("SQUARE", ctx.op("BinaryOp", rows, mean, opType="SUB")), [2], False)
-    return [out, ctx.squeeze(mean, 2), ctx.unary("RSQRT", ctx.binary("ADD", var, eps))]
+    return [ctx.squeeze(mean, 2), ctx.unary("RSQRT", ctx.binary("ADD", var, eps))]
 
 
 @aten("local_response_norm")
@@ -174,12 +184,14 @@ def local_response_norm(
 
 
 @aten("normalize")
+@in_f32
 def normalize(ctx: TorchBuilder, x: Value, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Value:
     size = ctx.binary("MAXIMUM", p_norm(ctx, x, p, dim, True), eps)
     return ctx.op("BinaryOp", x, size, opType="REALDIV")
 
 
 @aten("cosine_similarity")
+@in_f32
 def cosine_similarity(ctx: TorchBuilder, x: Value, y: Value, dim: int = 1, eps: float = 1e-8) -> Value:
     """Each length is at least ``eps``; lengths are of what broadcasting makes."""
     left, right = ctx.together(x, y)
@@ -191,6 +203,7 @@ def cosine_similarity(ctx: TorchBuilder, x: Value, y: Value, dim: int = 1, eps: 
 
 
 @aten("pairwise_distance")
+@in_f32
 def pairwise_distance(
     ctx: TorchBuilder, x: Value, y: Value, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Value:
@@ -199,6 +212,7 @@ def pairwise_distance(
 
 
 @aten("weight_norm", "_weight_norm")
+@in_f32
 def weight_norm(ctx: TorchBuilder, v: Value, g: Value, dim: int = 0) -> Value:
     axes = [i for i in range(ctx.rank_of(v)) if i != dim]
     size = p_norm(ctx, v, 2, axes, True)

@@ -11,7 +11,7 @@ from MNN.frontends.torch.aten.reshaping import diagonal
 from MNN.frontends.torch.aten.slicing import END, cut
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Ints, Number, Scalar
-from MNN.frontends.torch.registry import apply, aten
+from MNN.frontends.torch.registry import apply, aten, in_f32
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -51,6 +51,7 @@ def total(
 
 
 @aten("mean", "nanmean")
+@in_f32
 def mean(
     ctx: TorchBuilder, x: Value, *args: Any, dim: Dims = None, keepdim: bool = False, dtype: DType | int | None = None
 ) -> Value:
@@ -144,11 +145,13 @@ def count_nonzero(ctx: TorchBuilder, x: Value, dim: Dims = None) -> Value:
 
 
 @aten("var", "std")
+@in_f32
 def spread(ctx: TorchBuilder, x: Value, *args: Any, **named: Any) -> Value:
     return _moments(ctx, x, args, named, ctx.name == "std")[0]
 
 
 @aten("var_mean", "std_mean")
+@in_f32
 def spread_and_mean(ctx: TorchBuilder, x: Value, *args: Any, **named: Any) -> list[Value]:
     return _moments(ctx, x, args, named, ctx.name == "std_mean")
 
@@ -207,6 +210,7 @@ def norm(ctx: TorchBuilder, x: Value, *args: Any, **named: Any) -> Value:
     return p_norm(ctx, x, 2 if p is None or p == "fro" else p, dims, keepdim)
 
 
+@in_f32
 def p_norm(ctx: TorchBuilder, x: Value, p: float, dims: Dims, keepdim: bool) -> Value:
     """``(sum |x|^p)^(1/p)``, with its limits."""
     size = ctx.unary("ABS", x)
@@ -231,6 +235,7 @@ def p_norm(ctx: TorchBuilder, x: Value, p: float, dims: Dims, keepdim: bool) -> 
 
 
 @aten("logsumexp", "special_logsumexp")
+@in_f32
 def logsumexp(ctx: TorchBuilder, x: Value, dim: Dims, keepdim: bool = False) -> Value:
     x = ctx.as_float(x)
     most = float(np.finfo(np.float16 if x.dtype is DType.F16 else np.float32).max)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+
+import numpy as np
 
 from MNN.frontends.torch.aten.arithmetic import truncated
 from MNN.frontends.torch.builder import TorchBuilder
-from MNN.frontends.torch.registry import Handler, apply, aten
+from MNN.frontends.torch.registry import Handler, apply, aten, in_f32
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -89,14 +92,23 @@ def exp2(ctx: TorchBuilder, x: Value) -> Value:
     return ctx.op("BinaryOp", ctx.const_like(2, wide), wide, opType="POW")
 
 
-@aten("log2")
-def log2(ctx: TorchBuilder, x: Value) -> Value:
-    return ctx.binary("MUL", ctx.unary("LOG", ctx.as_float(x)), 1 / math.log(2))
-
-
-@aten("log10")
-def log10(ctx: TorchBuilder, x: Value) -> Value:
-    return ctx.binary("MUL", ctx.unary("LOG", ctx.as_float(x)), 1 / math.log(10))
+@aten("log2", "log10")
+@in_f32
+def logarithm(ctx: TorchBuilder, x: Value) -> Value:
+    """Of powers of the base exactly what they are powers of, as programs take the whole part of it: f32 is computed in
+    f64, whose rounding is lost; f64 is compared with the power."""
+    base = 2 if ctx.name == "log2" else 10
+    kind = ctx.type_of(ctx.as_float(x))
+    wide = ctx.cast(x, DType.F64)
+    out = ctx.binary("MUL", ctx.unary("LOG", wide), 1 / math.log(base))
+    if kind is DType.F64:
+        least, most = (-1022, 1023) if base == 2 else (-307, 308)
+        powers = ctx.const(np.array([float(Fraction(base) ** n) for n in range(least, most + 1)]))
+        whole = apply(ctx, "clamp", [ctx.unary("ROUND", out), least, most], {})
+        place = apply(ctx, "where", [ctx.op("IsNaN", out), 0, ctx.cast(ctx.binary("SUB", whole, least), DType.I64)], {})
+        power = ctx.op("GatherV2", powers, place, ctx.const(np.int32(0)))
+        out = ctx.op("Select", ctx.op("BinaryOp", power, wide, opType="EQUAL"), whole, out)
+    return ctx.cast(out, kind)
 
 
 @aten("deg2rad")
@@ -130,6 +142,7 @@ def logit(ctx: TorchBuilder, x: Value, eps: float | None = None) -> Value:
 
 
 @aten("sinc", "special_sinc")
+@in_f32
 def sinc(ctx: TorchBuilder, x: Value) -> Value:
     turned = ctx.binary("MUL", ctx.as_float(x), math.pi)
     zero = ctx.op("BinaryOp", turned, ctx.const_like(0, turned), opType="EQUAL")
