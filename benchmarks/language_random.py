@@ -1,6 +1,6 @@
 """GGUF files of random weights in the shapes of known language models, which need no download:
 
-    python -m benchmarks.language_random qwen2-0.5b model.gguf [--form q4_0|q4_1|q4_k|q8_0]
+    python -m benchmarks.language_random qwen2-0.5b model.gguf [--form q4_0|q4_k|iq4_nl|...]
 
 Matrices are in the form, the table of embeddings (which is the last layer, too) in Q8_0, as converters leave it. The
 tokenizer has the 256 bytes, pairs of these, and pairs with another byte: as many merges as those of trained models.
@@ -19,10 +19,22 @@ import numpy as np
 
 from MNN.llm.text.tokenizer import byte_characters
 
-FORMS = {"q4_0": 2, "q4_1": 3, "q4_k": 12, "q8_0": 8}
+FORMS = {
+    "q4_0": 2, "q4_1": 3, "q5_0": 6, "q8_0": 8, "q4_k": 12, "q5_k": 13, "q6_k": 14, "iq4_nl": 20, "iq4_xs": 23,
+    "mxfp4": 39,
+}  # fmt: skip
 """Numbers of GGUF's kinds of tensors."""
-BLOCKS = {"q4_0": 32, "q4_1": 32, "q4_k": 256, "q8_0": 32}
+BLOCKS = {form: 256 if form in ("q4_k", "q5_k", "q6_k", "iq4_xs") else 32 for form in FORMS}
 """Numbers of a block; rows of matrices must be of whole ones."""
+_RANDOM: dict[str, tuple[list[tuple[str, str, int]], float]] = {
+    "q5_0": ([("scale", "<f2", 1), ("codes", "u1", 20)], 9.2),
+    "q5_k": ([("scale", "<f2", 1), ("least", "<f2", 1), ("codes", "u1", 172)], 9.2 * 32),
+    "q6_k": ([("codes", "u1", 208), ("scale", "<f2", 1)], 18.5 * 74),
+    "iq4_nl": ([("scale", "<f2", 1), ("codes", "u1", 16)], 71),
+    "iq4_xs": ([("scale", "<f2", 1), ("codes", "u1", 134)], 71 * 18),
+    "mxfp4": ([("exponent", "u1", 1), ("codes", "u1", 16)], 1),
+}
+"""What blocks are of that hold random bytes, and the standard deviation of their numbers beside their scale."""
 _F32, _ALIGNED = 0, 32
 _STRING, _ARRAY = 8, 9
 
@@ -111,6 +123,18 @@ def blocks(rng: np.random.Generator, form: str, count: int) -> np.ndarray:
         found = np.zeros(count, [("scale", "<f2"), ("codes", "i1", size)])
         found["codes"] = rng.integers(-127, 128, (count, size), np.int8)
         found["scale"] = 0.02 / 73 * rng.uniform(0.8, 1.2, count)
+        return found
+    if form in _RANDOM:
+        found = np.zeros(count, [(name, kind, width) for name, kind, width in _RANDOM[form][0]])
+        for name, kind, width in _RANDOM[form][0]:
+            if kind == "<f2":
+                found[name] = 0.02 / _RANDOM[form][1] * rng.uniform(0.8, 1.2, (count, width))
+            else:
+                found[name] = rng.integers(0, 256, (count, width), np.uint8)
+        if form == "mxfp4":
+            found["exponent"] = rng.integers(119, 122, (count, 1))  # a byte: two to the power of 127 less
+        elif form == "q5_k":
+            found["least"] = found["scale"] * np.float16(15.5)
         return found
     if form == "q4_k":  # scales and minima of 32 numbers each, in 6 bits, times those of the block
         found = np.zeros(count, [("scale", "<f2"), ("least", "<f2"), ("parts", "u1", 12), ("codes", "u1", size // 2)])

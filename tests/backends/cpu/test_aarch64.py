@@ -12,12 +12,14 @@ from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.products.dot import group_of
 from MNN.backends.cpu.products.register_tiles import choose_tile
 from MNN.backends.cpu.targets import Target, named_target
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.backends.cpu.window.cost import choose_window
 from MNN.backends.cpu.window.spec import WindowSpec
 from MNN.ir.dtype import DType
 from tests.backends.cpu import qemu, util
 from tests.backends.cpu.gemm import test_contraction as test_contract
 from tests.backends.cpu.gemm import test_int8 as test_contract_int8
+from tests.backends.cpu.lowbit import test_codebook
 from tests.backends.cpu.lowbit import test_int8 as test_compressed_int8
 from tests.backends.cpu.lowbit import test_lowbit as test_compressed
 from tests.backends.cpu.window import test_window
@@ -132,6 +134,15 @@ def test_compressed_weights(target: Target, width: int, zeros: str, half: bool, 
         weight = test_compressed.weights(n, k, width, blocks, zeros, half=half)
         spec = test_compressed.spec_of(target, width, zeros, few, m)
         test_compressed.check(spec, target, weight, m, m, 4 * spec.nr(target))
+
+
+@TARGETS
+@pytest.mark.parametrize("few", [True, False], ids=["few", "expanded"])
+def test_weights_with_a_codebook(target: Target, few: bool) -> None:
+    test_codebook.test_products_of_floats_have_the_same_bits(target, "IQ4", "none", few)
+    if target.can(can.DOT4_SIGNED):
+        for more in ((), ("i8mm",)) if few else ():
+            test_codebook.test_products_of_bytes_have_the_same_bits(_with(target.name, more), "FP4", "offset", 3, None)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.quant import QuantizedArray
 from MNN.ir.scalar import body_of
 from tests.backends.cpu import util
-from tests.backends.cpu.lowbit.test_lowbit import laid, weights
+from tests.backends.cpu.lowbit.test_lowbit import book, laid, weights
 from tests.pairs import pairs
 from tests.processors.processors import processors
 
@@ -64,32 +64,32 @@ def round_rows(target: Target, a: np.ndarray, layout: Layout, checked: bool, par
         "x": spread.ctypes.data, "rows_x": rows.ctypes.data, "y": out.ctypes.data, "row": out.shape[1], "m": m, "k": k,
         "blocks": layout.blocks, "run": run, "meta": bytes_of_codes(depth, parts.wide),
     }  # fmt: skip
-    spec = RoundedRowsSpec(DType.of(a), layout.width, half_of(target, layout.width), *parts)
+    spec = RoundedRowsSpec(DType.of(a), layout.width, half_of(target, layout.bits), *parts, bool(layout.entries))
     util.call(spec, target, slots, m, [spread, rows, out], checked)
     return out
 
 
 def product(
     target: Target, w: QuantizedArray, a: np.ndarray, height: int, mb: int, nb: int, checked: bool = False,
-    parts: Parts | None = None,
+    parts: Parts | None = None, entries: tuple[int, ...] = (),
 ) -> np.ndarray:  # fmt: skip
     (m, k), n = a.shape, w.shape[0]
     parts = parts or rounded_parts(target, w.width)
-    layout, packed = laid(target, w)
+    layout, packed = laid(target, w, entries=entries)
     rows = round_rows(target, a, layout, checked, parts)
     c = np.full((m, n + 2), 7, np.float32)
     bias = np.arange(n, dtype=np.float32) / 1024  # small, so that adding it loses little
     body = body_of([F32, F32], lambda b, x, y: b("add", x, y))
     mr, nv = tile_of(target, min(m, height))
-    more = {"width": w.width, "zeros": layout.zeros, "factors": layout.factors}
+    more = {"width": layout.width, "codebook": bool(entries), "zeros": layout.zeros, "factors": layout.factors}
     more |= {"parts": parts.number, "merged": parts.merged, "coarse": parts.coarse}
     more |= {"paired": parts.paired, "wide": parts.wide}
-    more["words"] = words_at_once(target, w.width, layout.groups, parts.wide)
+    more["words"] = words_at_once(target, layout.width, layout.groups, parts.wide)
     spec = Int8Spec(I8, I8, I32, F32, mr, nv, True, body, ("n",), 4, **more)
     arrays = {
         "a": rows, "b": packed, "c": c, "rows_a": (np.arange(m) * rows.shape[1]).astype(np.int32),
         "rows_c": (np.arange(m) * (n + 2)).astype(np.int32), "taps": np.zeros(1, np.int32),
-        "batch": np.zeros((1, 4), np.int64), "op0": bias,
+        "batch": np.zeros((1, 4), np.int64), "op0": bias, **book(entries),
     }  # fmt: skip
     numbers = {
         "n_taps": 1, "k": k, "ldb": 0, "panel": 0, "m": m, "n": n, "n_batch": 1, "mb": mb, "nb": nb, "ub": mb,

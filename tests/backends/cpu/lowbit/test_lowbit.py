@@ -40,24 +40,31 @@ def weights(
     return QuantizedArray(codes, scale.astype(np.float32), offset, width, (n, k), width)
 
 
-def laid(target: Target, w: QuantizedArray, rounded: bool = False) -> tuple[Layout, np.ndarray]:
-    """How weights lie, and the bytes that a kernel reads."""
+def laid(
+    target: Target, w: QuantizedArray, rounded: bool = False, entries: tuple[int, ...] = ()
+) -> tuple[Layout, np.ndarray]:
+    """How weights lie, and the bytes that a kernel reads; with ``entries``, in codes of a codebook."""
     kinds = kinds_of(target, w.scale, w.offset, w.width, rounded)
-    layout = layout_of(target, w.shape[1], w.width, w.scale.shape[1], *kinds)
+    layout = layout_of(target, w.shape[1], w.width, w.scale.shape[1], *kinds, entries)
     packed = np.zeros(layout.nbytes(w.shape[0]), np.uint8)
     pack(layout, w.codes, w.scale, zero_points(w.scale, w.offset, w.width)[1], packed)
     return layout, packed
 
 
+def book(entries: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """The codebook as kernels take it."""
+    return {"entries": np.array([*entries, *[0] * (16 - len(entries))], np.int8)} if entries else {}
+
+
 def product(
     spec: CompressedSpec, target: Target, w: QuantizedArray, a: np.ndarray, mb: int, nb: int, checked: bool = False,
-    more: dict[str, np.ndarray] | None = None, rounded: bool = False,
+    more: dict[str, np.ndarray] | None = None, rounded: bool = False, entries: tuple[int, ...] = (),
 ) -> np.ndarray:  # fmt: skip
     """The kernel's result for A ``[m, k]``, whose rows lie apart and out of order."""
     (m, k), n = a.shape, w.shape[0]
-    layout, packed = laid(target, w, rounded)
+    layout, packed = laid(target, w, rounded, entries)
     assert layout.zeros == spec.zeros
-    spec = dataclasses.replace(spec, factors=layout.factors)
+    spec = dataclasses.replace(spec, width=layout.width, factors=layout.factors, codebook=bool(entries))
     order = np.random.default_rng(1).permutation(m)
     spread = np.zeros((m, k + 3), a.dtype)
     spread[order, :k] = a
@@ -66,7 +73,7 @@ def product(
     arrays = {
         "a": spread, "b": packed, "c": c, "rows_a": (order * (k + 3)).astype(np.int32),
         "rows_c": (order * (n + 2)).astype(np.int32), "taps": np.zeros(1, np.int32),
-        "batch": np.zeros((1, 3 + len(spec.operands)), np.int64), **operands,
+        "batch": np.zeros((1, 3 + len(spec.operands)), np.int64), **operands, **book(entries),
     }  # fmt: skip
     numbers = {
         "n_taps": 1, "k": k, "ldb": 0, "panel": 0, "m": m, "n": n, "n_batch": 1, "mb": mb, "nb": nb, "ub": mb,

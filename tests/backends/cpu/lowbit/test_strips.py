@@ -14,7 +14,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.quant import QuantizedArray
 from MNN.ir.scalar import body_of
 from tests.backends.cpu import util
-from tests.backends.cpu.lowbit.test_lowbit import laid, weights
+from tests.backends.cpu.lowbit.test_lowbit import book, laid, weights
 from tests.pairs import pairs
 
 F32 = DType.F32
@@ -34,13 +34,14 @@ needs_wide_vectors = pytest.mark.skipif(tiles() is None, reason="vectors of this
 
 
 def product(
-    w: QuantizedArray, a: np.ndarray, parts: int, block: tuple[int, int, int], checked: bool, dtype: DType = F32
-) -> np.ndarray:
+    w: QuantizedArray, a: np.ndarray, parts: int, block: tuple[int, int, int], checked: bool, dtype: DType = F32,
+    entries: tuple[int, ...] = (),
+) -> np.ndarray:  # fmt: skip
     """A times ``w`` transposed, in a ``block`` of rows, columns and steps; rows of ``a`` lie apart and out of order."""
     target = tiles()
     assert target is not None
     (m, k), n = a.shape, w.shape[0]
-    layout, packed = laid(target, w)
+    layout, packed = laid(target, w, entries=entries)
     order = np.random.default_rng(1).permutation(m)
     spread = np.zeros((m, k + 3), np.float32)
     spread[order, :k] = a
@@ -54,8 +55,9 @@ def product(
     c = np.full((m, n + 2), 7, np.float32)
     bias = np.arange(n, dtype=np.float32)
     body = body_of([F32, F32], lambda b, x, y: b("add", x, y))
-    spec = StripTilesSpec(F32, w.width, layout.zeros, layout.factors, parts, body, ("n",))
+    spec = StripTilesSpec(F32, layout.width, layout.zeros, layout.factors, parts, body, ("n",), bool(entries))
     arrays = {"a": strips, "b": packed, "c": c, "rows_c": (np.arange(m) * (n + 2)).astype(np.int32), "op0": bias}
+    arrays |= book(entries)
     mb, nb, chunk = block
     numbers = {"m": m, "n": n, "mb": mb, "nb": nb, "steps": steps, "chunk": chunk}
     numbers |= {"blocks": layout.blocks, "groups": layout.groups}

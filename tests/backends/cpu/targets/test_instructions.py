@@ -67,6 +67,7 @@ OPERANDS: dict[can.Capability, Callable[[int], Arrays]] = {
     can.PICK_F32: lambda n: (normal(n // 4), integers(np.int32, n // 4)),
     can.PICK_BYTES: lambda n: tuple(integers(np.int8, n) for _ in "abc"),
     can.PICK_WITHIN: lambda n: (integers(np.int8, n), integers(np.int8, n)),
+    can.LOOK_UP: lambda n: (integers(np.int8, n), integers(np.int8, n) & np.int8(15)),
     can.SCALE_F32: lambda n: (normal(n // 4), np.linspace(-145, 126, n // 4, dtype=np.float32)),
     can.SCALE_F64: lambda n: (normal(n // 8, np.float64), np.linspace(-1070, 1000, n // 8)),
     can.RECIPROCAL: lambda n: (normal(n // 4),),

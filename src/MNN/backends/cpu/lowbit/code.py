@@ -9,6 +9,7 @@ from MNN.backends.cpu.gemm.code import Contract
 from MNN.backends.cpu.gemm.routed_rows import rows_of_block
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.module import F32, I8, I32, Builder, Value
+from MNN.backends.cpu.lowbit import codebook
 from MNN.backends.cpu.lowbit.layout import SHIFT, VECTORS, WORD, BlockCode, block_record, look_up
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
 from MNN.backends.cpu.products.dot import DOT2, interleave
@@ -43,6 +44,19 @@ class _Compressed(Contract):
         self.columns_of_panel = VECTORS * self.lanes
         self.steps = WORD // spec.width
         self.prefetches = False
+        self.book: Value | None = None
+
+    def emit(self) -> str:
+        if self.weights.codebook:
+            self.book = codebook.floats(self.k, self.target)
+        return self.emit_blocks()
+
+    def emit_blocks(self) -> str:
+        return super().emit()
+
+    def number(self, words: Value, step: int) -> Value:
+        """The numbers at ``step`` of words, as whole floats."""
+        return look_up(self.b, self.target, self.weights.width, words, step, self.book)
 
     def record_bytes(self) -> Value:
         head = block_record(self.weights.zeros, self.weights.factors, self.columns_of_panel).size
@@ -82,8 +96,7 @@ class Expanding(_Compressed):
                 for u in range(0, self.steps, spec.group):
                     for j in range(spec.nv):
                         parts = [
-                            self._number(look_up(b, self.target, spec.width, words[j], u + i), scales[j], zeros, j)
-                            for i in range(spec.group)
+                            self._number(self.number(words[j], u + i), scales[j], zeros, j) for i in range(spec.group)
                         ]
                         self._store(parts, b.gep(packed, self.b_type, (line + u) * self.nr), j)
         return packed, self.nr * spec.group
@@ -112,7 +125,7 @@ class FewRows(_Compressed):
         self.spread = 1 if spec.mr * spec.nv >= 4 else 2
         """In how many parts sums are, so that enough multiply-adds are in flight."""
 
-    def emit(self) -> str:
+    def emit_blocks(self) -> str:
         k, b, spec = self.k, self.b, self.weights
         n, nb = k.slot("n"), k.slot("nb")
         n_blocks = b.udiv(n + nb - 1, nb)
@@ -240,7 +253,7 @@ class FewRows(_Compressed):
             for u in range(self.steps):
                 left = [b.splat(b.load(F32, b.gep(p, F32, u)), self.lanes) for p in at]
                 for j in range(spec.nv):
-                    number = look_up(b, self.target, spec.width, words[j], u)
+                    number = self.number(words[j], u)
                     number = number if change is None else change(number, j)
                     for r in range(spec.mr):
                         i = u % self.spread * count + j * spec.mr + r

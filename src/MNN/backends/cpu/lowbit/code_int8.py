@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.gemm.routed_rows import rows_of_block
 from MNN.backends.cpu.lang.module import F32, I8, I16, I32, I64, Value
+from MNN.backends.cpu.lowbit import codebook
 from MNN.backends.cpu.lowbit.code import LINE
 from MNN.backends.cpu.lowbit.int8 import Int8Spec, flipped, half_of, sums_fours
 from MNN.backends.cpu.lowbit.layout import VECTORS, WORD, BlockCode, block_record
@@ -38,14 +39,17 @@ class Int8Rows(TileStore):
 
     def __init__(self, spec: Int8Spec, target: Target) -> None:
         super().__init__(spec, target)
-        self.spec, self.half = spec, half_of(target, spec.width)
+        self.spec, self.half = spec, half_of(target, codebook.bits_of(spec))
         self.acc, self.sums_in = F32.vec(self.lanes), DType.F32
         self.wide, self.ints = VECTORS * self.lanes, I32.vec(self.lanes)
         self.steps = WORD // spec.width
         self.each = 2 if spec.wide else 4
         """Numbers of a row that a lane of 32 bits multiplies."""
         self.per = self.steps // self.each
-        self.flip = flipped(target, spec.width)
+        self.flip = flipped(target, codebook.bits_of(spec))
+        self.book = codebook.signed_bytes(self.k, target) if spec.codebook else None
+        if self.book is not None and self.flip:
+            self.book, self.flip = self.b.xor(self.book, -1 << (codebook.BITS - 1)), 0
         self.narrow = not (spec.wide or sums_fours(target))
         self.asks = not target.fetches_ahead or target.vector_bytes < LINE
         """Whether weights come faster when they are asked for, also where one tile reads them from front to back: with
@@ -96,16 +100,24 @@ class Int8Rows(TileStore):
     def _codes(self, word: Value, i: int) -> Value:
         """The codes of a word that are multiplied by group ``i`` of four, or of two."""
         b, width = self.b, self.spec.width
+        if self.book is not None:
+            found = codebook.bytes_of(b, self.book, word, i % 2 == 1)
+            return self._half(b.bitcast(found, I16.vec(2 * self.lanes)), i // 2) if self.spec.wide else found
         if width == 8 and not self.spec.wide:
             return word
         words = b.bitcast(word, I16.vec(2 * self.lanes)) if self.spec.wide else word
         if width == 8:
-            return b.ashr(words if i else b.shl(words, 8), 8)
+            return self._half(words, i)
         codes = b.lshr(words, width * i) if i else words
         if self.spec.wide and i == self.per - 1:
             return codes
         mask = (1 << width) - 1
         return b.and_(codes, mask if self.spec.wide else mask * _EACH_BYTE)
+
+    def _half(self, words: Value, i: int) -> Value:
+        """The lower bytes of numbers of 16 bits (0), or the upper ones (1), as such numbers. (Bytes with a sign would
+        take two more shifts, of which many processors do no more at a time than products.)"""
+        return self.b.lshr(words, 8) if i else self.b.and_(words, 255)
 
     def _record(self, start: Value, j: int) -> BlockCode:
         """What the block at ``start`` says about vector ``j`` of the tile's columns."""
@@ -178,7 +190,7 @@ class Int8Rows(TileStore):
 
     def _joined(self, upper: list[Value], lower: list[Value]) -> list[Value]:
         """Sums of digits, and of the next finer ones."""
-        b, bits = self.b, digit_bits(self.spec.width, self.spec.parts)
+        b, bits = self.b, digit_bits(codebook.bits_of(self.spec), self.spec.parts)
         return [b.add(b.shl(x, bits), y) for x, y in zip(upper, lower, strict=True)]
 
     def _at_once(self, parts: list[Part], start: Value, totals: list[Value]) -> None:

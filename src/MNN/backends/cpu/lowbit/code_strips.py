@@ -12,6 +12,7 @@ from MNN.backends.cpu.lang.element import storage_type
 from MNN.backends.cpu.lang.halves import to_bf16
 from MNN.backends.cpu.lang.module import F32, I8, I32, I64, Kernel, Value
 from MNN.backends.cpu.lang.parts import parts_of
+from MNN.backends.cpu.lowbit import codebook
 from MNN.backends.cpu.lowbit.code import LINE, asks_ahead
 from MNN.backends.cpu.lowbit.layout import VECTORS, WORD, BlockCode, block_record, look_up
 from MNN.backends.cpu.lowbit.strips import STEP, STRIP, SUMS, StripRowsSpec, StripTilesSpec, step_bytes
@@ -80,6 +81,7 @@ class StripTiles(TileStore):
         state = b.gep(k.scratch, I8, self.half * 2)
         self.tiles = Tiles(k, target, state)
         self.sums = b.gep(state, I8, state_bytes(target, can.TILE_DOT_BF16))
+        self.book = codebook.floats(k, target) if spec.codebook else None
 
     def emit(self) -> str:
         k, b = self.k, self.b
@@ -162,7 +164,7 @@ class StripTiles(TileStore):
         to = b.gep(to, I8, b.lshr(row, 4) * self.step + b.and_(row, ROWS - 1) * ROW_BYTES)
         to = b.gep(to, I8, b.and_(word, 1) * TILE_BYTES)
         for u in range(0, numbers, 2):
-            codes_of = (look_up(b, self.target, spec.width, words, i) for i in (u, u + 1))
+            codes_of = (look_up(b, self.target, spec.width, words, i, self.book) for i in (u, u + 1))
             even, odd = (self._parts(code, scale, zero) for code in codes_of)
             for part in range(spec.parts):
                 line = 2 * part * TILE_BYTES + u // 2 * ROW_BYTES

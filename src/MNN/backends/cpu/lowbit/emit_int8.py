@@ -10,6 +10,7 @@ import numpy as np
 from MNN.backends.base.candidates import Candidate
 from MNN.backends.base.program import Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
+from MNN.backends.cpu.lowbit import codebook
 from MNN.backends.cpu.lowbit.int8 import (
     LARGEST_OF_MERGED,
     Int8Spec,
@@ -71,9 +72,9 @@ def parts_of(target: Target, layout: Layout, m: int, row_bits: int = 0) -> Parts
     """The parts of rows that may be rounded to so many bits, or of those that lose no more than the precision
     ``normal`` may; None where f32 is faster for ``m`` rows. Few rows are of words that are being written: choices hang
     on small differences then, and one row waits for memory in any case."""
-    if is_wide(target, layout.width):
+    if is_wide(target, layout.bits):
         return _WIDE if row_bits else None
-    run, paired = layout.groups * layout.steps, layout.width == WIDTH_OF_PAIRS and target.can(can.DOT4_UNSIGNED)
+    run, paired = layout.groups * layout.steps, layout.bits == WIDTH_OF_PAIRS and target.can(can.DOT4_UNSIGNED)
     if 0 < row_bits <= FEWEST_ROW_BITS and (sums_fours(target) or run > LARGEST_OF_MERGED):
         return ROUNDED
     if run <= LARGEST_OF_MERGED and row_bits:  # sums of pairs give 8 bits a second digit where blocks are large, too
@@ -82,7 +83,7 @@ def parts_of(target: Target, layout: Layout, m: int, row_bits: int = 0) -> Parts
         return _WIDE if several else Parts(2, True, coarse, paired)
     if not sums_fours(target):
         return None
-    if run <= LARGEST_OF_MERGED and (paired or layout.width != WIDTH_OF_PAIRS):
+    if run <= LARGEST_OF_MERGED and (paired or layout.bits != WIDTH_OF_PAIRS):
         return Parts(3, True, paired=paired)
     return Parts(3) if m <= _FEW_OF_PARTS else None
 
@@ -101,7 +102,7 @@ def candidate(e: Emitter, product: Product, layout: Layout, weights: Ref, parts:
     cycles = m * -(-n // lanes) * steps / e.target.fma_per_cycle + parts.number * m * k / lanes * _ROUNDING
     more = f" in {parts.number} parts" if parts.number > 1 else ""
     more += ", coarse blocks" if parts.coarse else ""
-    name = f"{layout.width}-bit weights, rows of bytes{more}"
+    name = f"{layout.bits}-bit weights, rows of bytes{more}"
     return Candidate(name, cycles, lambda: _emit(e, product, layout, weights, parts))
 
 
@@ -128,7 +129,7 @@ def round_rows(e: Emitter, a: OperandAccess, m: int, k: int, layout: Layout, par
     depth = layout.blocks * run
     meta, row = bytes_of_codes(depth, parts.wide), parts.number * bytes_of_row(depth, layout.blocks, parts.wide)
     rounded = e.allocate(DType.U8, (m, row), (0, 1), roomy=True)
-    spec = RoundedRowsSpec.of(a.dtype, layout.width, half_of(e.target, layout.width), *parts)
+    spec = RoundedRowsSpec.of(a.dtype, layout.width, half_of(e.target, layout.bits), *parts, bool(layout.entries))
     args: dict[str, int | Ref] = {
         "x": e.ref(a.place, a.dtype), "rows_x": e.offsets(a.table), "y": e.ref(rounded, DType.U8), "row": row,
         "m": m, "k": k, "blocks": layout.blocks, "run": run, "meta": meta,
@@ -148,7 +149,7 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: Par
         *kinds, mr, nv, True, epilogue.body, epilogue.kinds, 4,
         width=layout.width, zeros=layout.zeros, factors=layout.factors, parts=parts.number, merged=parts.merged,
         coarse=parts.coarse, paired=parts.paired, wide=parts.wide,
-        words=words_at_once(e.target, layout.width, layout.groups, parts.wide),
+        words=words_at_once(e.target, layout.width, layout.groups, parts.wide), codebook=bool(layout.entries),
     )  # fmt: skip
     mb = max(min(rows, e.target.l2_bytes // 2 // row), 1)
     mb = split_evenly(rows, -(-rows // mb), mr)
@@ -160,7 +161,7 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: Par
         "batch": e.table(np.zeros((1, len(product.sides) + 1), np.int64)), "n_batch": 1, "mb": mb, "nb": nb, "ub": mb,
         "blocks": layout.blocks, "groups": layout.groups, "meta": meta, "part": row // parts.number,
     }  # fmt: skip
-    args |= epilogue.args(e)
+    args |= epilogue.args(e) | codebook.arguments(e, layout.entries)
     blocks = product_spec.blocks(m, n, 1, mb, nb)
     grain = choose_grain(e.target, rows, n, -(-k // 4), (mr, nv), 1, room_of(blocks))
     e.command(product_spec, args, blocks, grain, 2 * m * n * k)

@@ -13,7 +13,7 @@ from MNN.backends.cpu.amx.emission import emit_amx as amx
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.low_precision import FEW_ROWS
-from MNN.backends.cpu.lowbit import emit_int8, emit_strips
+from MNN.backends.cpu.lowbit import codebook, emit_int8, emit_strips
 from MNN.backends.cpu.lowbit.layout import VECTORS, Layout, kinds_of, layout_of, pack, zero_points
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
 from MNN.backends.cpu.products.blocks import choose_grain
@@ -155,7 +155,7 @@ def _emit(e: Emitter, prim: p.CompressedMatMul, product: Product, few: bool, gro
     sides = (a.dtype, DType.BF16 if group > 1 else DType.F32, DType.F32, c.dtype)
     spec = CompressedSpec(
         *sides, mr, nv, True, epilogue.body, epilogue.kinds, group,
-        width=layout.width, zeros=layout.zeros, factors=layout.factors, few=few,
+        width=layout.width, zeros=layout.zeros, factors=layout.factors, few=few, codebook=bool(layout.entries),
     )  # fmt: skip
     nr = spec.nr(e.target)
     mb = rows if not few else max(min(rows, _ROWS_OF_A // (4 * layout.blocks * layout.groups * layout.steps)), 1)
@@ -168,7 +168,7 @@ def _emit(e: Emitter, prim: p.CompressedMatMul, product: Product, few: bool, gro
         "batch": e.table(np.zeros((1, len(product.sides) + 1), np.int64)), "n_batch": 1, "mb": mb, "nb": nb, "ub": mb,
         "blocks": layout.blocks, "groups": layout.groups,
     }  # fmt: skip
-    args |= epilogue.args(e)
+    args |= epilogue.args(e) | codebook.arguments(e, layout.entries)
     blocks = spec.blocks(m, n, 1, mb, nb)
     grain = choose_grain(e.target, rows, n, k, (mr, nv), 1, room_of(blocks))
     e.command(spec, args, blocks, grain, 2 * m * n * k)
@@ -191,11 +191,12 @@ def packed(
     known = ("factors", *ids, rounded)
     kinds = e.pool.kept_choices.get(known)
     if kinds is None:
-        kinds = e.pool.kept_choices[known] = kinds_of(e.target, scale, offset, width, rounded)
+        entries = codebook.entries_of(e.target, codes, k, scale.shape[1], width)
+        kinds = e.pool.kept_choices[known] = (*kinds_of(e.target, scale, offset, width, rounded), entries)
     layout = layout_of(e.target, k, width, scale.shape[1], *kinds)
     n = codes.shape[0] // count
     each = layout.nbytes(n)
-    key, source = ("compressed", *ids, width, count, rounded), (*arrays, constants[0].keep)
+    key, source = ("compressed", *ids, layout.width, count, rounded), (*arrays, constants[0].keep)
     buffer, fresh = e.pool.reserve(key, each * count, DType.U8, source)
     if fresh:
         assert buffer.const is not None

@@ -11,6 +11,7 @@ from MNN.backends.cpu.amx.emission import emit_amx as amx
 from MNN.backends.cpu.amx.split import PRODUCTS
 from MNN.backends.cpu.amx.tiles import ROWS
 from MNN.backends.cpu.emission.emitter import Emitter
+from MNN.backends.cpu.lowbit import codebook
 from MNN.backends.cpu.lowbit.layout import Layout
 from MNN.backends.cpu.lowbit.strips import STEP, STRIP, StripRowsSpec, StripTilesSpec, step_bytes
 from MNN.backends.cpu.products.epilogue import SUM
@@ -58,7 +59,7 @@ def candidate(
     of two columns (:class:`~.strips.StripTilesSpec`)."""
     parts = 1 if rounds or product.a.dtype is DType.BF16 else _PARTS[e.precision]
     cycles = _cycles(e, product, layout, parts, 1 if halves is None else 2)
-    name = f"{layout.width}-bit weights, strips of {parts} bf16 part{'s' if parts > 1 else ''}"
+    name = f"{layout.bits}-bit weights, strips of {parts} bf16 part{'s' if parts > 1 else ''}"
     return Candidate(name, cycles, lambda: _emit(e, product, layout, weights, parts, halves))
 
 
@@ -113,7 +114,9 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: int
     }  # fmt: skip
     e.command(StripRowsSpec.of(a.dtype, parts), args, -(-m // ROWS), max(1, 4096 // (ROWS * product.k)))
     behind = (epilogue.body, epilogue.kinds) if halves is None else (halves, (SUM,))
-    spec = StripTilesSpec.of(c.dtype, layout.width, layout.zeros, layout.factors, parts, *behind)
+    spec = StripTilesSpec.of(
+        c.dtype, layout.width, layout.zeros, layout.factors, parts, *behind, codebook=bool(layout.entries)
+    )
     shares = cut(e.target, rows, n, layout, parts, 1 if halves is None else 2, e.threads)
     mb, nb = shares.mb, shares.nb
     args = {
@@ -121,7 +124,7 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: int
         "m": m, "n": n, "mb": mb, "nb": nb, "steps": steps, "chunk": shares.chunk,
         "blocks": layout.blocks, "groups": layout.groups,
     }  # fmt: skip
-    args |= epilogue.args(e)
+    args |= epilogue.args(e) | codebook.arguments(e, layout.entries)
     flops = 2 * m * n * product.k * (1 if halves is None else 2)
     e.command(spec, args, -(-m // mb) * -(-n // nb), 1, flops)
 

@@ -30,6 +30,7 @@ from MNN.backends.base.kernel import Arguments
 from MNN.backends.base.record import Record, word
 from MNN.backends.cpu.codegen.traffic import number
 from MNN.backends.cpu.gemm.contraction import ContractSpec
+from MNN.backends.cpu.lowbit import codebook
 from MNN.backends.cpu.lowbit.layout import VECTORS, WORD, as_signed, column_bytes, high_bits
 from MNN.backends.cpu.lowbit.records import COMPRESSED
 from MNN.backends.cpu.products.dot8 import DOT4
@@ -77,7 +78,8 @@ def words_at_once(target: Target, width: int, groups: int, wide: bool) -> int:
 
 def half_of(target: Target, width: int) -> int:
     """What stands for zero among codes, as they are multiplied: 0 where bytes are signed on both sides."""
-    return 0 if width == 8 and not target.can(can.DOT4_UNSIGNED) else 1 << (width - 1)
+    signed = target.can(can.DOT4_SIGNED) and not target.can(can.DOT4_UNSIGNED)
+    return 0 if width == _BYTE and signed else 1 << (width - 1)
 
 
 def flipped(target: Target, width: int) -> int:
@@ -107,6 +109,8 @@ class Int8Spec(ContractSpec):
     """Whether rows are of numbers of 16 bits."""
     words: int = 0
     """See :func:`words_at_once`."""
+    codebook: bool = False
+    """Whether codes are numbers of entries (:mod:`.codebook`)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -121,7 +125,7 @@ class Int8Spec(ContractSpec):
         return DType.F32
 
     def slots(self) -> tuple[str, ...]:
-        return (*super().slots(), *COMPRESSED, *INT8)
+        return (*super().slots(), *COMPRESSED, *INT8, *codebook.slots(self.codebook))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         """A tile of sums, and the scales and offsets of a block."""

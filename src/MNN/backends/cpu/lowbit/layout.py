@@ -30,6 +30,7 @@ import numpy.typing as npt
 from MNN.backends.base.record import Record, word
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.module import F32, I8, I32, Builder, Value
+from MNN.backends.cpu.lowbit import codebook
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
@@ -63,6 +64,13 @@ class Layout:
     groups: int
     factors: DType = DType.F32
     """How scales and offsets lie: f32, or f16, where offsets are those of code 0."""
+    entries: tuple[int, ...] = ()
+    """What codes stand for, where they are numbers of a codebook's entries (:mod:`.codebook`)."""
+
+    @property
+    def bits(self) -> int:
+        """Of the whole numbers that are computed with."""
+        return codebook.BITS if self.entries else self.width
 
     @property
     def steps(self) -> int:
@@ -112,11 +120,14 @@ def high_bits(width: int) -> int:
 
 
 def layout_of(
-    target: Target, k: int, width: int, blocks: int, zeros: str = "none", factors: DType = DType.F32
-) -> Layout:
-    """The layout of rows of ``k`` numbers; with several blocks, these must be whole words."""
+    target: Target, k: int, width: int, blocks: int, zeros: str = "none", factors: DType = DType.F32,
+    entries: tuple[int, ...] = (),
+) -> Layout:  # fmt: skip
+    """The layout of rows of ``k`` numbers of ``width`` bits, or of those of a codebook's ``entries``; with several
+    blocks, these must be whole words."""
+    width = codebook.WIDTH if entries else width
     columns, groups = VECTORS * target.vector_bytes // 4, -(-k // blocks * width // WORD)
-    return Layout(width, zeros, columns, blocks, groups, factors)
+    return Layout(width, zeros, columns, blocks, groups, factors, entries)
 
 
 def zero_points(scale: Numbers, offset: Numbers | None, width: int) -> tuple[str, Numbers | None]:
@@ -183,7 +194,7 @@ def pack(
     out: npt.NDArray[np.uint8],
 ) -> None:  # fmt: skip
     """Fills ``out`` with the rows ``[N, bytes]`` of :class:`MNN.ir.quant.QuantizedArray` as columns."""
-    n, have = codes.shape
+    n = codes.shape[0]
     kind, up = ("<f2" if layout.factors is DType.F16 else "<f4"), np.float32(2.0 ** _SHIFTS[layout.factors])
     fields: list[tuple[str, str, tuple[int, ...]]] = [("scale", kind, (layout.columns,))]
     if points is not None:
@@ -198,7 +209,8 @@ def pack(
         part = records[first : first + some]
         rows = slice(first * layout.columns, (first + len(part)) * layout.columns)
         wide = np.zeros((len(part) * layout.columns, row), np.uint8)
-        wide[: codes[rows].shape[0], :have] = codes[rows]
+        some_codes = codebook.numbered(codes[rows], layout.entries) if layout.entries else codes[rows]
+        wide[: some_codes.shape[0], : some_codes.shape[1]] = some_codes
         words = wide.view("<u4").reshape(len(part), layout.columns, layout.blocks, layout.groups)
         part["codes"] = words.transpose(0, 2, 3, 1) ^ np.uint32(flip)
         part["scale"] = _columns(scale[rows].astype(np.float32) * up, layout, len(part))
@@ -206,7 +218,7 @@ def pack(
             kept = points[rows]
             if layout.zeros == "offset":
                 half = layout.factors is DType.F16
-                kept = (_of_code_0(scale[rows], kept, layout.width) if half else kept).astype(np.float32) * up
+                kept = (_of_code_0(scale[rows], kept, layout.bits) if half else kept).astype(np.float32) * up
             part["zero"] = _columns(kept, layout, len(part))
 
 
@@ -223,8 +235,10 @@ def as_signed(bits: int) -> int:
     return bits - (1 << WORD) if bits >= 1 << (WORD - 1) else bits
 
 
-def look_up(b: Builder, target: Target, width: int, words: Value, step: int) -> Value:
-    """The numbers at ``step`` of the words of a vector, as whole floats."""
+def look_up(b: Builder, target: Target, width: int, words: Value, step: int, book: Value | None = None) -> Value:
+    """The numbers at ``step`` of the words of a vector, as whole floats. ``book``: from :func:`.codebook.floats`."""
+    if book is not None:
+        return codebook.float_of(b, target, book, words, step)
     lanes = words.type.lanes
     if has_table(target, width):
         mask, half = (1 << width) - 1, 1 << (width - 1)
@@ -238,11 +252,8 @@ def look_up(b: Builder, target: Target, width: int, words: Value, step: int) -> 
     return b.convert("sitofp", whole, F32.vec(lanes))
 
 
-class Compressed(Protocol):
+class Compressed(codebook.LookedUp, Protocol):
     """What a specification says of how weights lie (see :class:`Layout`)."""
-
-    @property
-    def width(self) -> int: ...
 
     @property
     def zeros(self) -> str: ...
@@ -257,7 +268,7 @@ class BlockCode:
     def __init__(
         self, b: Builder, spec: Compressed, columns: int, start: Value, column: Value, lanes: int
     ) -> None:  # fmt: skip
-        self._b, self._zeros, self._factors, self._width = b, spec.zeros, spec.factors, spec.width
+        self._b, self._zeros, self._factors, self._bits = b, spec.zeros, spec.factors, codebook.bits_of(spec)
         self._record = block_record(spec.zeros, spec.factors, columns)
         self._start, self._column, self._lanes = start, column, lanes
 
@@ -274,7 +285,7 @@ class BlockCode:
         number = self._factor(after, shift)
         if self._factors is not DType.F16:
             return number
-        return b.fma(self.scale(shift), b.const(F32.vec(self._lanes), 1 << (self._width - 1)), number)
+        return b.fma(self.scale(shift), b.const(F32.vec(self._lanes), 1 << (self._bits - 1)), number)
 
     def _factor(self, place: Value, shift: int) -> Value:
         b, kind = self._b, self._factors

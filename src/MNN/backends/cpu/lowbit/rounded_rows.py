@@ -43,6 +43,7 @@ from MNN.backends.cpu.codegen.traffic import number, table
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.element import storage_type
 from MNN.backends.cpu.lang.module import F32, I8, I16, I32, Builder, Kernel, Value
+from MNN.backends.cpu.lowbit.codebook import bits_of
 from MNN.backends.cpu.lowbit.layout import SHIFT, WORD
 from MNN.backends.cpu.math.rounding import to_nearest
 from MNN.backends.cpu.targets.base import Target
@@ -110,6 +111,8 @@ class RoundedRowsSpec(KernelSpec):
     """Whether the last of ``merged`` parts has a byte for each pair of numbers."""
     wide: bool = False
     """Whether the numbers of the only part have 16 bits."""
+    codebook: bool = False
+    """Whether the weights' codes are numbers of entries (:mod:`.codebook`)."""
 
     def __post_init__(self) -> None:
         if self.coarse and not (self.merged and self.parts == 2):
@@ -142,7 +145,8 @@ class _Rounding:
     """The state of one emission."""
 
     def __init__(self, spec: RoundedRowsSpec, target: Target) -> None:
-        self.spec, self.lanes, self.chunk = spec, target.lanes(DType.F32), chunk(target, spec.width)
+        self.spec, self.bits = spec, bits_of(spec)
+        self.lanes, self.chunk = target.lanes(DType.F32), chunk(target, spec.width)
         self.k = Kernel.of(spec.slots(), target)
         self.b = self.k.b
 
@@ -211,8 +215,7 @@ class _Rounding:
         is rounded, so that nothing waits for quotients."""
         b, wide = self.b, F32.vec(self.lanes)
         place = b.gep(self.mosts, F32, first)
-        most, nothing = b.load(wide, place), b.const(wide, 0)
-        steps = b.splat(self.steps, self.lanes)
+        most, nothing, steps = b.load(wide, place), b.const(wide, 0), b.splat(self.steps, self.lanes)
         if border is not None:
             fine = b.fcmp("ogt", most, b.splat(border, self.lanes))
             steps = b.select(fine, steps, b.splat(self.steps_of_coarse, self.lanes))
@@ -260,19 +263,16 @@ class _Rounding:
         """The whole number that a block's largest size becomes, of which the ``first`` digit is at most that."""
         b, spec = self.b, self.spec
         if spec.wide:
-            most = _MOST_OF_WIDE if spec.width == _BYTE else first * 2.0**_BYTE
+            most = _MOST_OF_WIDE if self.bits == _BYTE else first * 2.0**_BYTE
         elif spec.merged:
-            most = first * 2.0 ** ((spec.parts - 1) * digit_bits(spec.width, spec.parts))
+            most = first * 2.0 ** ((spec.parts - 1) * digit_bits(self.bits, spec.parts))
         else:
             return b.const(F32, _MOST)
-        room = b.fdiv(
-            b.const(F32, 2.0 ** (WORD - self.spec.width) - _SLACK), b.convert("sitofp", self.k.slot("run"), F32)
-        )
+        room = b.fdiv(b.const(F32, 2.0 ** (WORD - self.bits) - _SLACK), b.convert("sitofp", self.k.slot("run"), F32))
         return b.select(b.fcmp("olt", room, most), room, most)
 
     def _digits(self, fine: Value | None) -> _Rounded | _Digits:
-        spec = self.spec
-        bits = digit_bits(spec.width, spec.parts)
+        spec, bits = self.spec, digit_bits(self.bits, self.spec.parts)
         kept = None
         if fine is not None:
             all_bits, first = self.b.const(I32, -1), self.b.const(I32, -1 << bits)

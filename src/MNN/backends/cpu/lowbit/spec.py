@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from MNN.backends.base.kernel import Arguments
 from MNN.backends.cpu.codegen.traffic import number
 from MNN.backends.cpu.gemm.contraction import ContractSpec
+from MNN.backends.cpu.lowbit import codebook
 from MNN.backends.cpu.lowbit.layout import VECTORS, Layout, column_bytes
 from MNN.backends.cpu.lowbit.records import COMPRESSED
 from MNN.backends.cpu.targets.base import Target
@@ -36,6 +37,8 @@ class CompressedSpec(ContractSpec):
     zeros: str = "none"
     factors: DType = DType.F32
     few: bool = False
+    codebook: bool = False
+    """Whether codes are numbers of entries (:mod:`.codebook`)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,7 +46,7 @@ class CompressedSpec(ContractSpec):
             raise ValueError(f"no product of compressed weights like {self.key()}")
 
     def slots(self) -> tuple[str, ...]:
-        return (*super().slots(), *COMPRESSED)
+        return (*super().slots(), *COMPRESSED, *codebook.slots(self.codebook))
 
     def layout(self, target: Target, args: Mapping[str, int]) -> Layout:
         columns = VECTORS * target.lanes(DType.F32)

@@ -27,6 +27,7 @@ from MNN.backends.cpu.amx.tiles import TILE_BYTES, state_bytes
 from MNN.backends.cpu.codegen import overlay
 from MNN.backends.cpu.codegen.generators import GeneratedSpec
 from MNN.backends.cpu.codegen.traffic import number, table
+from MNN.backends.cpu.lowbit import codebook
 from MNN.backends.cpu.lowbit.layout import column_bytes
 from MNN.backends.cpu.lowbit.records import COMPRESSED
 from MNN.backends.cpu.products.epilogue import OPERAND_KINDS, SUM, check_epilogue, operand_bytes, operand_slots
@@ -108,6 +109,8 @@ class StripTilesSpec(GeneratedSpec):
     parts: int
     epilogue: Body | None = None
     operands: tuple[str, ...] = field(default=())
+    codebook: bool = False
+    """Whether codes are numbers of entries (:mod:`.codebook`)."""
 
     def __post_init__(self) -> None:
         own = self.operands[1:] if self.halves else self.operands
@@ -133,7 +136,7 @@ class StripTilesSpec(GeneratedSpec):
         return self.columns
 
     def slots(self) -> tuple[str, ...]:
-        return (*STRIPS, *COMPRESSED, *operand_slots(self.operands))
+        return (*STRIPS, *COMPRESSED, *operand_slots(self.operands), *codebook.slots(self.codebook))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         """A chunk of two panels, and sums (and the tile registers where the processor has none)."""

@@ -13,7 +13,7 @@ from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.gemm.routed_rows import WORDS
-from MNN.backends.cpu.lowbit import emit_int8
+from MNN.backends.cpu.lowbit import codebook, emit_int8
 from MNN.backends.cpu.lowbit.emit_lowbit import few_tile, most_few, packed
 from MNN.backends.cpu.lowbit.int8 import Int8Spec, words_at_once
 from MNN.backends.cpu.lowbit.layout import Layout
@@ -152,31 +152,34 @@ def _emit_lowbit(e: Emitter, work: _Routed, layout: Layout, weights: Ref) -> Non
     spec = CompressedSpec.of(
         work.left.dtype, DType.F32, DType.F32, work.into.dtype, mr, nv, True, work.body, (), 1,
         width=layout.width, zeros=layout.zeros, factors=layout.factors, few=few, routed=True,
+        codebook=bool(layout.entries),
     )  # fmt: skip
     rows = e.grid(work.rows, work.broadcast(work.left.strides))
     unit = max(mr, min(most_few(e.target), _ROWS_OF_A // (4 * work.k))) if few else _unit(e, 4 * work.k)
     args = _arguments(e, work, rows, unit, layout.nbytes(work.n))
     nr = spec.nr(e.target)
     args |= {"a": e.ref(work.left.place, work.left.dtype), "b": weights, "ldb": nr, "panel": layout.panel}
-    args |= {"blocks": layout.blocks, "groups": layout.groups}
+    args |= {"blocks": layout.blocks, "groups": layout.groups} | codebook.arguments(e, layout.entries)
     _command(e, work, spec, args, unit, layout.columns if few else nr)
 
 
 def _emit_int8(e: Emitter, work: _Routed, layout: Layout, weights: Ref) -> None:
     """Weights in few bits and rows of bytes, each rounded once."""
-    parts = emit_int8.rounded(e.target, layout.width)
+    parts = emit_int8.rounded(e.target, layout.bits)
     rounded, row, meta = emit_int8.round_rows(e, work.left, elements(work.left_shape), work.k, layout, parts)
     mr, nv = emit_int8.tile_of(e.target, work.each)
     spec = Int8Spec.of(
         DType.I8, DType.I8, DType.I32, work.into.dtype, mr, nv, True, work.body, (), 4,
         width=layout.width, zeros=layout.zeros, factors=layout.factors, wide=parts.wide,
         words=words_at_once(e.target, layout.width, layout.groups, parts.wide), routed=True,
+        codebook=bool(layout.entries),
     )  # fmt: skip
     strides = tuple(row * s for s in st.dense(work.left_shape, natural(len(work.left_shape))))
     unit = _unit(e, row)
     args = _arguments(e, work, e.grid(work.rows, work.broadcast(strides)), unit, layout.nbytes(work.n))
     args |= {"a": e.ref(rounded, DType.I8), "b": weights, "ldb": 0, "panel": layout.panel}
     args |= {"blocks": layout.blocks, "groups": layout.groups, "meta": meta, "part": row}
+    args |= codebook.arguments(e, layout.entries)
     _command(e, work, spec, args, unit, layout.columns)
 
 

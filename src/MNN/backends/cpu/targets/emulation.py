@@ -105,6 +105,23 @@ def _packed(name: str, bits: int, source: int, least: int, most: int) -> str:
     )
 
 
+def bytes_within(name: str, bits: int) -> str:
+    """``table[index]`` byte by byte, within parts of 128 bits; indices are below 16."""
+    lanes = bits // 8
+    small = f"<{lanes} x i8>"
+    lines = [f"define internal {small} @{name}({small} %table, {small} %index) {{"]
+    before = "poison"
+    for i in range(lanes):
+        lines += [
+            f"%i{i} = extractelement {small} %index, i64 {i}",
+            f"%p{i} = or i8 %i{i}, {i & -16}",
+            f"%e{i} = extractelement {small} %table, i8 %p{i}",
+            f"%o{i} = insertelement {small} {before}, i8 %e{i}, i64 {i}",
+        ]
+        before = f"%o{i}"
+    return "\n".join([*lines, f"ret {small} {before}", "}"])
+
+
 def table(name: str, bits: int) -> str:
     """``table[index]`` lane by lane; only the low bits of an index count."""
     lanes = bits // 32

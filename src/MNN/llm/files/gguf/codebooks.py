@@ -2,7 +2,7 @@
 (the I-quants). Layouts as in ggml's ``ggml-common.h``; the codebooks themselves lie in ``assets/gguf_codebooks.npz``.
 
 Signs stand beside the entries: of eight numbers in a byte, or in seven bits, where the last sign makes the number of
-minus signs even. In memory such weights take eight bits a number.
+minus signs even. Such numbers have 6 to 16 values: they take four bits in memory where processors look bytes up.
 """
 
 from __future__ import annotations

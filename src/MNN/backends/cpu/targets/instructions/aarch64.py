@@ -12,6 +12,7 @@ INSTRUCTIONS = (
     instruction(can.DOT2_BF16, 128, "llvm.aarch64.neon.bfdot.v4f32.v8bf16", "neon bf16"),
     # bfcvt and bfcvtn, in place of ten instructions
     *(instruction(can.TO_BF16, bits, "fptrunc", "neon bf16") for bits in (32, 128)),
+    instruction(can.LOOK_UP, 128, "llvm.aarch64.neon.tbl1.v16i8", "neon"),
     # isb stalls for about as long as x86's pause; yield is a no-op on most cores
     instruction(can.PAUSE, 0, "llvm.aarch64.isb", "neon", fixed=[(32, 15)]),
     instruction(can.CONVERT_F16, 0, "", "neon"),

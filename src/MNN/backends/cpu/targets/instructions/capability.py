@@ -38,6 +38,7 @@ PACK_I16_SIGNED = Capability("two vectors of i16 to one of i8, saturated", refer
 PICK_F32 = Capability("f32 picked from a register by i32 indices", reference.picked)
 PICK_BYTES = Capability("bytes picked from two registers by byte indices", reference.picked_of_two)
 PICK_WITHIN = Capability("bytes picked within 16 by byte indices, zeros by negative ones", reference.picked_within)
+LOOK_UP = Capability("bytes picked within 16 by byte indices below 16", reference.picked_within)
 SCALE_F32 = Capability("f32 times a power of two, rounded once", reference.scaled)
 SCALE_F64 = Capability("f64 times a power of two, rounded once", reference.scaled)
 RECIPROCAL = Capability("1 / f32 within 2^-14", reference.reciprocal)

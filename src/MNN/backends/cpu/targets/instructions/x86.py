@@ -69,6 +69,9 @@ INSTRUCTIONS = (
     instruction(can.PICK_BYTES, 512, "llvm.x86.avx512.vpermi2var.qi.512", "avx512vbmi"),
     instruction(can.PICK_WITHIN, 128, "llvm.x86.ssse3.pshuf.b.128", "ssse3"),
     instruction(can.PICK_WITHIN, 256, "llvm.x86.avx2.pshuf.b", "avx2"),
+    instruction(can.LOOK_UP, 128, "llvm.x86.ssse3.pshuf.b.128", "ssse3"),
+    instruction(can.LOOK_UP, 256, "llvm.x86.avx2.pshuf.b", "avx2"),
+    instruction(can.LOOK_UP, 512, "llvm.x86.avx512.pshuf.b.512", "avx512bw", plain=emulation.bytes_within),
     instruction(
         can.SCALE_F32, 512, "llvm.x86.avx512.mask.scalef.ps.512", "avx512f", fixed=[_ZEROS, _ALL_LANES, _ROUNDING]
     ),
