@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from MNN.autodiff.backward import gradients
+from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
@@ -53,10 +54,13 @@ def test_steps_are_one_product() -> None:
     assert [t.shape for t in product.inputs] in ([(32, 24), (24, 64)], [(64, 24), (24, 32)])
 
 
-def test_products_share_the_panels_of_a_right_side():
-    """A right side that is computed is packed once, however many products it is in."""
+@pytest.mark.parametrize("sizes", [(48, 80, 130), (96, 80, 200)])
+def test_products_share_the_panels_of_a_right_side(sizes: tuple[int, int, int]) -> None:
+    """A right side that is computed is packed once, however many products it is in; on matrix units, the larger one is
+    packed for these."""
+    m, k, n = sizes
     rng = np.random.default_rng(5)
-    x, y = Value("x", DType.F32, (5, 32, 48)), Value("y", DType.F32, (48, 64))
+    x, y = Value("x", DType.F32, (5, m, k)), Value("y", DType.F32, (k, n))
     w, outputs = Value("w"), []
     nodes = [Node("UnaryOp", "tanh", [y], [w], {"opType": "TANH"})]
     for i in range(5):
@@ -69,5 +73,7 @@ def test_products_share_the_panels_of_a_right_side():
         want = feeds[x][i].astype(np.float64) @ np.tanh(feeds[y].astype(np.float64))
         assert np.abs(found - want).max() <= 1e-5 * np.abs(want).max()
     commands = executor.plan(feeds, outputs).bound.program.commands
-    panels = {c.args["b"].buffer for c in commands if isinstance(c.kernel, ContractSpec) and c.kernel.b_packed}
-    assert len(panels) == 1
+    products = [c for c in commands if isinstance(c.kernel, (ContractSpec, AmxSpec))]
+    assert len(products) == 5
+    assert all(isinstance(c.kernel, AmxSpec) or c.kernel.b_packed for c in products)
+    assert len({c.args["b"].buffer for c in products}) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,12 +46,11 @@ class Right:
         size = -(-room_of(n) // PANEL) * panel_bytes(layout.n_steps, parts, w24, half)
         if self.tensor.whole is not None:
             raise NotOpenError(f"{e.origin}: weights of an open size")
-        if data is None:
+        if data is None and e.options.open_sizes:
             buffer = e.allocate(DType.U8, (matrices * size,), (0,)).buffer
-            if e.options.open_sizes:
-                self._pack_open(e, buffer, layout, n, AmxOpenPackSpec(self.tensor.dtype, parts, w24, half))
-            else:
-                self._pack(e, buffer, layout, n, AmxPackSpec(self.tensor.dtype, parts, w24, half))
+            self._pack_open(e, buffer, layout, n, AmxOpenPackSpec(self.tensor.dtype, parts, w24, half))
+        elif data is None:
+            buffer = self._computed(e, layout, n, AmxPackSpec(self.tensor.dtype, parts, w24, half), matrices * size)
         else:
             key = ("amx", id(data), self.conv, parts, kind, w24, half)
             buffer, fresh = e.pool.reserve(key, matrices * size, DType.U8, (data, self.tensor.keep))
@@ -60,6 +60,16 @@ class Right:
                 buffer.setup += commands
         groups = 0 if self.conv is None else matrices
         return Ref(buffer, 0), matrix_starts(e, self.tensor, groups, self.outer, size, n_batch)
+
+    def _computed(self, e: Emitter, layout: Layout, n: int, spec: AmxPackSpec, size: int) -> Buffer:
+        """The ``size`` bytes of one that is computed, packed once in each run for all products that read it alike (the
+        steps of a sequence)."""
+        rows = int.from_bytes(hashlib.sha256(np.ascontiguousarray(layout.b_rows)).digest(), "big")
+        key = self.tensor, ((-3, spec.parts, spec.half, n, layout.n_steps, self.conv is None, rows), 0)
+        if key not in e.copies:
+            e.copies[key] = e.allocate(DType.U8, (size,), (0,))
+            self._pack(e, e.copies[key].buffer, layout, n, spec)
+        return e.copies[key].buffer
 
     def places(self, e: Emitter) -> list[Place]:
         """Where it lies, if it is computed."""
