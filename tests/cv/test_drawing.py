@@ -12,7 +12,7 @@ import pytest
 import MNN.cv as mcv
 from MNN import MNNError
 from MNN.cv import _drawing as drawing
-from MNN.cv.kernels import quick
+from MNN.cv.kernels.quick import shapes as quick
 from MNN.expr.build import picture
 from tests.cv import raster
 from tests.cv.raster import FINE, SHIFT, Canvas

@@ -11,6 +11,7 @@ import pytest
 import MNN.cv as mcv
 from MNN import MNNError
 from MNN.cv.kernels import points
+from MNN.cv.kernels.quick import measures
 
 
 def _points(random: np.random.Generator, kind: int) -> Any:
@@ -158,3 +159,43 @@ def test_hulls_stay_when_others_are_found() -> None:
     again = [np.asarray(mcv.convexHull(p, returnPoints=False)).copy() for p in points]
     for one, other in zip(found, again, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def _answers(p: Any, clockwise: Any, monkeypatch: pytest.MonkeyPatch, quick: Any) -> list[Any]:
+    """What all functions say of points, or how they refuse them."""
+    monkeypatch.setattr(points, "_quick", [quick])
+    answers: list[Any] = []
+    for call in (mcv.contourArea, mcv.boundingRect, mcv.minAreaRect, lambda a: mcv.contourArea(a, True),
+                 lambda a: mcv.convexHull(a, clockwise), lambda a: mcv.convexHull(a, clockwise, False)):  # fmt: skip
+        try:
+            found = call(p)
+            answers.append((np.asarray(found), np.asarray(found).dtype) if not isinstance(found, tuple) else found)
+        except MNNError as error:
+            answers.append(f"{type(error).__name__}: {error}")
+    return answers
+
+
+def test_generated_code_reads_points_as_python_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = measures.function(points._FEW)
+    assert quick is not None
+    taken: list[bool] = []
+
+    def noted(*given: Any) -> bool:
+        taken.append(quick(*given))
+        return taken[-1]
+
+    for seed in range(120):
+        random = np.random.default_rng([seed, 6])
+        p = _points(random, seed % 5)
+        if seed % 17 == 0:
+            p = np.tile(p, (7, 1))[: 250 + seed // 17 * 2]  # about as many as there is memory for
+        forms = [p, p[:, None], p[::-1], p.astype(np.float32), p.astype(np.float64), p.ravel(), p.tolist(), p[:1],
+                 np.full(p.shape, np.inf, np.float32), np.asfortranarray(p), p.astype(">i4"), p[:0]]  # fmt: skip
+        given = forms[int(random.integers(len(forms)))]
+        clockwise = (False, True, 1)[seed % 3]
+        with np.errstate(all="ignore"):
+            want = _answers(given, clockwise, monkeypatch, points._never)
+            found = _answers(given, clockwise, monkeypatch, noted)
+        for a, b in zip(found, want, strict=True):
+            np.testing.assert_equal(a, b, err_msg=f"{seed} {np.shape(given)}")
+    assert 150 < sum(taken) < len(taken)

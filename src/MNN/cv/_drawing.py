@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 
 from MNN.cv._array import Array, as_array, as_image, to_dtype
 from MNN.cv._constants import LINE_4, LINE_8, LINE_AA
-from MNN.cv.kernels import quick
 from MNN.cv.kernels.drawing import FINE, SHIFT, Ink, Stroke, Surface, ink, polygons, stroke, strokes, surface
+from MNN.cv.kernels.quick import shapes as quick
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.var import Var
 
@@ -135,6 +135,8 @@ def _mix(part: Array, pixel: Ink, samples: Array) -> None:
 def _numbers(colour: Colour) -> tuple[float, ...]:
     if type(colour) is tuple:
         return colour
+    if type(colour) is int or type(colour) is float:
+        return (colour,)
     return tuple(np.atleast_1d(as_array(colour, "color")).ravel().tolist())
 
 

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.cv._array import Array, _wrap, as_array
-from MNN.cv.kernels.points import Measure, hull, measured
+from MNN.cv.kernels.points import Measure, at_once, hull, measured, places
 from MNN.cv.kernels.regions import bounds
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.var import Var
 
 Rotated = tuple[tuple[float, float], tuple[float, float], float]
 """A turned rectangle: centre, (width, height), and degrees clockwise."""
+_HULL, _RECTANGLE, _AREA, _EXTENT = map(int, Measure)
 _FARTHEST = 1e140
 """Squares of sums of such numbers are finite in f64."""
 
@@ -36,13 +37,17 @@ def _points(points: object) -> Array:
 
 def contourArea(points: ArrayLike, oriented: bool = False) -> float:  # noqa: N802
     """The area within a polygon; with ``oriented`` negative where it runs anticlockwise (y points down)."""
-    area = measured(_points(points), Measure.AREA)[0]
+    found = at_once(points, _AREA)
+    area = (measured(_points(points), Measure.AREA) if found is None else found)[0]
     return area if oriented else abs(area)
 
 
 def boundingRect(points: ArrayLike) -> list[int]:  # noqa: N802
     """The upright rectangle around points, or around a picture's pixels that are not 0: x, y, width, height. Bytes
     (h, w) are a picture also where it has two columns."""
+    if (found := at_once(points, _EXTENT)) is not None:
+        x, y = math.floor(found[0]), math.floor(found[1])
+        return [x, y, math.floor(found[2]) - x + 1, math.floor(found[3]) - y + 1]
     array = as_array(points, "points")
     two = 2 in array.shape[1:] and (array.ndim > 2 or array.dtype not in (np.uint8, np.bool_))
     if array.ndim in (2, 3) and not two:
@@ -56,6 +61,11 @@ def boundingRect(points: ArrayLike) -> list[int]:  # noqa: N802
 
 def convexHull(points: ArrayLike, clockwise: bool = False, returnPoints: bool = True) -> Var:  # noqa: N802
     """The corners of the smallest convex polygon around points, (count, 1, 2), or their positions (count, 1)."""
+    if (found := at_once(points, _HULL, clockwise)) is not None:
+        order, given = places(int(found[0])), np.asarray(points)
+        if not returnPoints:
+            return _wrap(order.reshape(-1, 1).copy())
+        return _wrap((given if given.ndim == 3 else given[:, None]).take(order, 0))
     p = _points(points)
     order = hull(p, Measure.HULL, clockwise)[1]
     kind = np.float32 if p.dtype.kind == "f" else np.int32
@@ -66,10 +76,13 @@ def minAreaRect(points: ArrayLike) -> Rotated:  # noqa: N802
     """The smallest rectangle around points at any angle: centre, (width, height), degrees above 0 up to 90.
 
     One of its sides lies along the convex hull (Freeman and Shapira, 1975)."""
-    p = _points(points)
-    (corners, right, down, low, high, left, far, _), order = hull(p, Measure.RECTANGLE, False)
+    found = at_once(points, _RECTANGLE)
+    order = None
+    if found is None:
+        found, order = hull(_points(points), Measure.RECTANGLE, False)
+    corners, right, down, low, high, left, far, _ = found
     if corners == 1:
-        x, y = p[order[0]].tolist()
+        x, y = _points(points)[(places(1) if order is None else order)[0]].tolist()
         return (float(x), float(y)), (0.0, 0.0), 90.0
     along, across = (low + high) / 2, (left + far) / 2
     middle = right * along - down * across, down * along + right * across
@@ -77,7 +90,7 @@ def minAreaRect(points: ArrayLike) -> Rotated:  # noqa: N802
     angle = math.degrees(math.atan2(down, right)) % 180
     if angle > 90 or angle == 0:
         angle, width, height = (angle - 90) % 180, height, width
-    single = [float(np.float32(n)) for n in (*middle, width, height, angle)]
+    single: list[float] = np.array((*middle, width, height, angle), np.float32).tolist()
     return (single[0], single[1]), (single[2], single[3]), single[4]
 
 

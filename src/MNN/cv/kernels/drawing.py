@@ -73,12 +73,17 @@ def strokes(
 
 def polygons(to: Surface, colour: Ink, kind: int, counts: Sequence[int], points: Array) -> None:
     """Fills polygons of so many points (i64: x, y); what lies in an even number of them stays."""
-    kernel = alone(PolygonSpec.of(to.pixel))
+    kernel = _polygons(to.pixel)
     points, numbers = np.ascontiguousarray(points, np.int64), np.array(counts, np.int64)
     total = len(points)
     memory = np.empty((EDGE + 2) * total + EDGE, np.int64)
     places = (numbers, points, memory, memory[EDGE * (total + 1) :])
     kernel(*to[:4], colour.place, kind, len(numbers), *places)
+
+
+@functools.cache
+def _polygons(pixel: int) -> Call:
+    return alone(PolygonSpec.of(pixel))
 
 
 @functools.cache
