@@ -64,7 +64,7 @@ class Right:
     def _computed(self, e: Emitter, layout: Layout, n: int, spec: AmxPackSpec, size: int) -> Buffer:
         """The ``size`` bytes of one that is computed, packed once in each run for all products that read it alike (the
         steps of a sequence)."""
-        rows = int.from_bytes(hashlib.sha256(np.ascontiguousarray(layout.b_rows)).digest(), "big")
+        rows = int.from_bytes(hashlib.sha256(layout.b_rows.tobytes()).digest(), "big")
         key = self.tensor, ((-3, spec.parts, spec.half, n, layout.n_steps, self.conv is None, rows), 0)
         if key not in e.copies:
             e.copies[key] = e.allocate(DType.U8, (size,), (0,))
