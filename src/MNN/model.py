@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from MNN.backends.base.run_lock import RunLock
 from MNN.cache.scratch import FEW, apart, scratch
 from MNN.errors import MNNError
 from MNN.formatting import plural
@@ -132,10 +132,10 @@ class Opened:
         self._mark = _mark(source)
         self._graph: Graph | None = None
         self._files: dict[str, str] = {}
-        self._reading = threading.Lock()
+        self._reading = RunLock()
 
     def __call__(self) -> Graph:
-        with self._reading:
+        with self._reading.lock:
             if self._graph is None:
                 with watched() as self._files:
                     self._graph = open_graph(self.source, self.inputs, self.outputs, self.signature)

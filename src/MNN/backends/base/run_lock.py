@@ -5,10 +5,11 @@ A thread may come in again from within: what it runs may run other programs of t
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Callable
+
+from MNN.backends.base.forks import when_forked
 
 
 class RunLock:
@@ -40,5 +41,4 @@ def _after_fork() -> None:
         run_lock.after_fork()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+when_forked(_after_fork)

@@ -18,8 +18,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from MNN.backends.base.forks import PATIENCE, when_forked
 from MNN.backends.base.kernel import ENTRY
 from MNN.backends.cpu.codegen import loader
 from MNN.backends.cpu.codegen.parallel import emit_object
@@ -40,7 +41,7 @@ order spills (8 of 104 instructions of a word of 4-bit weights for a tile of 4 r
 faster (AVX2, one thread, before and now, among other changes: MobileNetV2 8.6 and 8.3 ms, ShuffleNetV2 5.5 and 5.4,
 ResNet-18 22.0 and 21.9)."""
 LOCK = threading.RLock()
-"""Held around everything that touches LLVM's shared state. Re-made in a forked child."""
+"""Held around everything that touches LLVM's shared state, and by a thread that forks: nobody is in LLVM then."""
 _ENTRY = re.compile(rf"^(define\b[^@\n]*@){ENTRY}\(", re.MULTILINE)
 _COUNTER = itertools.count()
 _OWN = threading.local()
@@ -59,13 +60,37 @@ class _Releases:
     """Whether something was compiled, or loaded, since it was given back."""
 
 
+def _llvmlite_lock() -> Any:
+    """llvmlite's own, which it holds while it is in LLVM; None where it is not loaded, or has none like it."""
+    library = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)
+    found = getattr(library, "_lock", None)
+    return found if hasattr(getattr(found, "_lock", None), "acquire") else None
+
+
+def _before_fork() -> None:
+    held, other = [LOCK], _llvmlite_lock()
+    if other is not None:
+        held.append(other._lock)
+    _OWN.held = [lock for lock in held if lock.acquire(timeout=PATIENCE)]
+
+
+def _after_fork_in_parent() -> None:
+    for lock in _OWN.__dict__.pop("held", ()):
+        lock.release()
+
+
 def _after_fork() -> None:
+    """What could not be had before is made anew: a thread that is not there holds it."""
     global LOCK
-    LOCK = threading.RLock()
+    held, other = _OWN.__dict__.get("held", ()), _llvmlite_lock()
+    _after_fork_in_parent()
+    if LOCK not in held:
+        LOCK = threading.RLock()
+    if other is not None and other._lock not in held:
+        other._lock = threading.RLock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+when_forked(_after_fork, before=_before_fork, after_in_parent=_after_fork_in_parent)
 
 
 def _set_options(triple: str) -> None:
