@@ -97,3 +97,16 @@ def test_a_cleared_cache_is_looked_at(tmp_path: pathlib.Path, looks: list[int]) 
     assert clear(tmp_path)[0] == 1
     put(tmp_path, 1, 1000)
     assert looks == [1040, 1040]
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="this system follows links")
+def test_nothing_is_written_where_a_link_leads(tmp_path: pathlib.Path) -> None:
+    """Parts are folders of their user alone; what lies beside them may be in one that others write to, too."""
+    root, other = tmp_path / "cache", tmp_path / "other"
+    root.mkdir(mode=0o700)
+    other.write_bytes(b"somebody's")
+    (root / "written").symlink_to(other)
+    ledger.looked(root, 5)
+    with pytest.raises(OSError, match="written"):
+        ledger.grown(root, 5000, LIMIT)
+    assert other.read_bytes() == b"somebody's"

@@ -10,6 +10,7 @@ looked at in any case, for what was put there or removed by other means.
 from __future__ import annotations
 
 import contextlib
+import os
 import pathlib
 import struct
 import time
@@ -26,7 +27,7 @@ _DAY = 86400
 def grown(root: pathlib.Path, nbytes: int, limit: int) -> bool:
     """Notes that ``nbytes`` more are in the cache at ``root``; whether it must be looked at, as it may hold more than
     ``limit`` bytes now, or nobody has looked at it today. Raises ``OSError`` when that cannot be written down."""
-    with open(root / _NAME, "ab+", buffering=0) as file:
+    with open(root / _NAME, "ab+", buffering=0, opener=_no_link) as file:
         file.seek(0)
         head = file.read(_HEAD.size)
         if len(head) < _HEAD.size:
@@ -42,8 +43,13 @@ def grown(root: pathlib.Path, nbytes: int, limit: int) -> bool:
 def looked(root: pathlib.Path, held: int) -> None:
     """Notes that the parts of the cache at ``root`` hold ``held`` bytes now. Does nothing where there is no such
     folder, or it cannot be written: then whoever writes next looks again."""
-    with contextlib.suppress(OSError), open(root / _NAME, "wb", buffering=0) as file:
+    with contextlib.suppress(OSError), open(root / _NAME, "wb", buffering=0, opener=_no_link) as file:
         file.write(_HEAD.pack(_MAGIC, held, time.time()))
+
+
+def _no_link(path: str, flags: int) -> int:
+    """Opens the file itself: where the folder is one that others can write to, a link could be to anything."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
 
 def forget(root: pathlib.Path) -> None:
