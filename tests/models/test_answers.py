@@ -8,6 +8,8 @@ import numpy as np
 import onnx
 import pytest
 
+from MNN.backends.cpu.amx.tiles import has_tiles
+from MNN.backends.cpu.targets import host_target
 from tests import zoo
 from tests.models.answers import SINGLE, TASKS
 from tests.models.light import LIGHT, SMALL, Light, randomised
@@ -15,6 +17,7 @@ from tests.models.runners import REFERENCE, RUNNERS, Runner, onnxruntime_runner
 from tests.models.task import Run, Task, largest_error
 
 TOLERANCE = 5e-4  # of the largest output: what the default precision promises
+STEEP = 1e-3  # where matrix units multiply two parts of numbers that a steep function is taken of
 
 pytestmark = pytest.mark.real
 
@@ -39,7 +42,8 @@ def test_task_answer(task: Task, runner: Runner) -> None:
 @pytest.mark.parametrize("task", SINGLE, ids=lambda t: t.name)
 def test_same_numbers_as_reference(task: Task, other: Runner) -> None:
     path = zoo.path(task.models[0])
-    _compare(other(path), onnxruntime_runner(path), task.feeds())
+    tolerance = STEEP if task.steep and has_tiles(host_target()) else TOLERANCE
+    _compare(other(path), onnxruntime_runner(path), task.feeds(), tolerance)
 
 
 @pytest.mark.parametrize("light", LIGHT, ids=lambda m: m.name)
@@ -56,7 +60,7 @@ def test_light_model_random_weights(name: str, other: Runner, tmp_path: Path) ->
     _compare(other(path), onnxruntime_runner(path), [ramp, noise])
 
 
-def _compare(run: Run, reference: Run, all_feeds: list) -> None:  # type: ignore[type-arg]
+def _compare(run: Run, reference: Run, all_feeds: list, tolerance: float = TOLERANCE) -> None:  # type: ignore[type-arg]
     for feeds in all_feeds:
         error = largest_error(run(feeds), reference(feeds))
-        assert error < TOLERANCE, f"largest error {error:.2e} of the largest output"
+        assert error < tolerance, f"largest error {error:.2e} of the largest output"

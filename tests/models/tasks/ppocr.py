@@ -159,7 +159,7 @@ def _direction_feeds() -> list[dict[str, Array]]:
 
 
 TASKS = (
-    Task("ppocr_det", ("ppocr_det",), check_detection, _detect_feeds),
+    Task("ppocr_det", ("ppocr_det",), check_detection, _detect_feeds, steep=True),
     Task("ppocr_rec", ("ppocr_rec",), check_reading, _recognise_feeds),
     Task("ppocr_cls", ("ppocr_cls",), check_direction, _direction_feeds),
     Task("ppocr_chain", ("ppocr_det", "ppocr_cls", "ppocr_rec"), check_page, _detect_feeds),
