@@ -221,6 +221,7 @@ def quickly() -> None:
             im = np.zeros((9, 9, channels), kind)
             for _ in range(quick.SOONEST):
                 quick.drawn(im.dtype, channels)
+            quick.drawn(im.dtype, channels, True)
     assert quick.line(np.zeros((9, 9), np.uint8), (1, 1), (5, 6), 7, 1, 8, 0)
 
 
@@ -270,3 +271,53 @@ def test_generated_code_draws_what_python_does(monkeypatch: pytest.MonkeyPatch) 
         if not told:
             taken += entries[name](np.ascontiguousarray(im).copy(), *given)
     assert taken > 40
+
+
+def _polygons(random: np.random.Generator, im: Any) -> Any:
+    """Polygons, mostly as generated code reads them."""
+    many = 300 if random.random() < 0.1 else 12
+    found: list[Any] = [
+        np.array(_places(random, im, int(random.integers(1, many))), np.int32).reshape(shape)
+        for shape in ([(-1, 2), (-1, 1, 2)] * 5)[: int(random.choice([1, 1, 2, 3, 10]))]
+    ]
+    form = int(random.integers(12))
+    at = int(random.integers(len(found)))
+    if form < 5:
+        p = found[at]
+        found[at] = (p[::-1], p.astype(np.int64), p.astype(">i4"), picture(p), p[:0])[form]
+    return (found, tuple(found), np.concatenate([f.reshape(-1, 2) for f in found]))[max(form - 9, 0)]
+
+
+@pytest.mark.usefixtures("quickly")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_generated_code_draws_polygons_as_python_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    random, taken, entry = np.random.default_rng(32), 0, quick.polygons
+    for _ in range(150):
+        im = _picture(random)
+        if random.random() < 0.8:
+            im = im[..., :4].astype(random.choice(["u1", "f4"]), order="C")
+        contours, kind = _polygons(random, im), int(random.choice([8, 8, 4, 0, 1]))
+        colour = [7, -3.5, (1.5, 300, -2), (9, 8, 7, 6)][int(random.integers(4))]
+        given: tuple[Any, ...] = (contours, colour, kind, int(random.choice([0, 0, 2])),
+                                  random.choice([(0, 0), (3, -2)]).tolist())  # fmt: skip
+        name, index = "fillPoly", -1
+        thickness = -1
+        if random.random() < 0.5:
+            name, index, thickness = (
+                "drawContours",
+                int(random.choice([-2, -1, 0, 1, 5])),
+                int(random.choice([-1, 0, 1, 3])),
+            )
+            given = (contours, index, colour, thickness, kind)
+        else:
+            given = (*given[:4], (0, 0)) if random.random() < 0.7 else given
+        given = tuple(_odd(random, value) for value in given)
+        monkeypatch.setattr(quick, "polygons", entry)
+        found, told = _result(getattr(mcv, name), im, given)
+        monkeypatch.setattr(quick, "polygons", quick._never)
+        want, wrong = _result(getattr(mcv, name), im, given)
+        np.testing.assert_array_equal(found, want, err_msg=f"{name}{given} {im.dtype} {im.shape}")
+        assert told == wrong
+        if not told:
+            taken += entry(np.ascontiguousarray(im).copy(), contours, index, colour, thickness, kind)
+    assert taken > 15

@@ -67,8 +67,7 @@ def _paint(img: Any, colour: Colour, shape: _Shape) -> None:
         if len(extents) in (2, 3) and (target := surface(img)) is not None:
             channels = extents[2] if len(extents) == 3 else 1
             shape.draw(target, _ink(img.dtype, channels, _numbers(colour)))
-            if shape.counts is None:
-                quick.drawn(img.dtype, channels)
+            quick.drawn(img.dtype, channels, shape.what is None)
             return
     image = img
     if type(img) is not np.ndarray or img.ndim > 3 or img.dtype.kind not in "iuf" or not img.size:
@@ -311,6 +310,9 @@ def fillPoly(  # noqa: N802
     offset: Sequence[int] = (0, 0),
 ) -> None:  # fmt: skip
     """Polygons filled together: what lies in an even number of them stays."""
+    unmoved = type(shift) is int and shift == 0 and type(offset) is tuple and offset == (0, 0)
+    if unmoved and quick.polygons(img, contours, -1, color, -1, lineType):
+        return
     counts, points = _contours(contours, shift, offset)
     kind = _kind(lineType, False)
     if counts:
@@ -321,6 +323,8 @@ def drawContours(  # noqa: N802
     img: ArrayLike, contours: Any, contourIdx: int, color: Colour, thickness: int = 1, lineType: int = LINE_8
 ) -> None:
     """The outline of the contour ``contourIdx`` (all if negative), filled if ``thickness`` is negative."""
+    if quick.polygons(img, contours, contourIdx, color, thickness, lineType):
+        return
     counts, points = _contours(contours, 0, (0, 0))
     if contourIdx >= len(counts):
         raise MNNError(f"contourIdx is {contourIdx}; there are {len(counts)} contours")

@@ -13,10 +13,11 @@ from MNN.expr.arrays.native import facts
 _PYTHON = {
     "whole": "PyLong_AsLongLong", "real": "PyFloat_AsDouble", "occurred": "PyErr_Occurred", "clear": "PyErr_Clear",
     "size": "PyTuple_Size", "item": "PyTuple_GetItem", "save": "PyEval_SaveThread", "restore": "PyEval_RestoreThread",
-    "retain": "Py_IncRef",
+    "retain": "Py_IncRef", "list_size": "PyList_Size", "list_item": "PyList_GetItem",
 }  # fmt: skip
 _OBJECTS: dict[str, object] = {
-    "array": np.ndarray, "int": int, "float": float, "tuple": tuple, "bytes": np.dtype(np.uint8),
+    "array": np.ndarray, "int": int, "float": float, "tuple": tuple, "list": list,
+    "bytes": np.dtype(np.uint8),
     "singles": np.dtype(np.float32), "ints": np.dtype(np.int32), "true": True, "false": False,
 }  # fmt: skip
 _KINDS = (np.dtype(np.uint8), np.dtype(np.float32), np.dtype(np.int32))

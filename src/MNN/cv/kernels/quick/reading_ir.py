@@ -1,4 +1,4 @@
-"""LLVM IR that reads what Python functions are given: whole numbers, points, colours. Nothing is converted that is not
+"""LLVM IR that reads what Python functions are given: whole numbers and points. Nothing is converted that is not
 of Python's very types, and no error of Python's is left behind.
 
 ``%c`` is the address of a record with those of types (``$int``, ``$float``, ``$tuple``) and of CPython's functions."""
@@ -102,42 +102,6 @@ read:
 last:
   %found = call i1 @whole_of(ptr %c, ptr %other, ptr %second)
   ret i1 %found
-no:
-  ret i1 false
-}
-; A colour of at most four numbers, the rest of them 0; whether it is one.
-define internal i1 @colour_of(ptr %c, ptr %x, ptr %to) {
-entry:
-  call void @note(ptr %to, i64 0, i64 0)
-  call void @note(ptr %to, i64 8, i64 0)
-  call void @note(ptr %to, i64 16, i64 0)
-  call void @note(ptr %to, i64 24, i64 0)
-  %tuple = call i1 @is(ptr %c, ptr %x, i64 $tuple)
-  br i1 %tuple, label %sized, label %single
-single:
-  %alone = call i1 @real_of(ptr %c, ptr %x, ptr %to)
-  ret i1 %alone
-sized:
-  %f_size = call ptr @place(ptr %c, i64 $size)
-  %n = call i64 %f_size(ptr %x)
-  %less = sub i64 %n, 1
-  %few = icmp ult i64 %less, 4
-  br i1 %few, label %head, label %no
-head:
-  %i = phi i64 [ 0, %sized ], [ %i1, %next ]
-  %go = icmp slt i64 %i, %n
-  br i1 %go, label %body, label %yes
-body:
-  %f_item = call ptr @place(ptr %c, i64 $item)
-  %item = call ptr %f_item(ptr %x, i64 %i)
-  %p = getelementptr double, ptr %to, i64 %i
-  %good = call i1 @real_of(ptr %c, ptr %item, ptr %p)
-  br i1 %good, label %next, label %no
-next:
-  %i1 = add i64 %i, 1
-  br label %head
-yes:
-  ret i1 true
 no:
   ret i1 false
 }
