@@ -13,7 +13,7 @@ import os
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
@@ -41,10 +41,11 @@ def main() -> None:
     parser.add_argument("out")
     parser.add_argument("--cases", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--only", nargs="*", help="these alone, put into the archive beside what is there")
     parser.add_argument("--h5", action="store_true", help="all models as .h5 too, not only some")
     chosen = parser.parse_args()
-    with zipfile.ZipFile(chosen.out, "w") as archive:
+    mode: Literal["a", "w"] = "a" if chosen.only else "w"
+    with zipfile.ZipFile(chosen.out, mode) as archive:
         for name in sorted(chosen.only or FAMILIES):
             for k in range(chosen.cases):
                 rng = np.random.default_rng([chosen.seed, k, *name.encode()])

@@ -162,6 +162,21 @@ def masked_states(rng: Rng) -> Any:
     return keras.Model(words, [second, layers.GRU(3)(second), layers.GlobalAveragePooling1D()(both)])
 
 
+@family("MasksBehindAttention")
+def masks_behind_attention(rng: Rng) -> Any:
+    """Attention of several heads takes the masks off what it is given, for all that is called later."""
+    words = keras.Input((6,), dtype="int32")
+    x = layers.Embedding(3, 4, mask_zero=True)(words)
+    attended = layers.Add()([x, layers.MultiHeadAttention(2, 3)(x, x)])
+    scored = layers.AdditiveAttention()([attended, attended])
+    early = x
+    for _ in range(4):  # as far from the outputs as to be called first
+        early = layers.Dense(4, activation="tanh")(early)
+    shared = layers.Dense(3)
+    pooled = [layers.GlobalAveragePooling1D()(v) for v in (attended, early, shared(early), shared(x))]
+    return keras.Model(words, [scored, layers.GRU(3)(x), *pooled])
+
+
 @family("MaskedSoftmax")
 def masked_softmax(rng: Rng) -> Any:
     """Also where a mask leaves nothing of an axis."""
@@ -199,3 +214,16 @@ def spectral_normalization(rng: Rng) -> Any:
     x = keras.Input((5, 6, 3))
     normed = layers.SpectralNormalization(layers.Conv2D(4, 3, padding="same"))(x)
     return keras.Model(x, layers.UpSampling2D((2, 3), interpolation="bicubic")(normed))
+
+
+@family("OpenPictures")
+def open_pictures(rng: Rng) -> Any:
+    x = keras.Input((None, None, 2))
+    sizes, others = ([some(rng, 2, 9) for _ in range(2)] for _ in range(2))
+    found = [
+        layers.Resizing(*sizes, "bilinear", crop_to_aspect_ratio=True)(x),
+        layers.Resizing(*others, "bilinear", crop_to_aspect_ratio=True)(x[:, :4]),
+        layers.Resizing(*sizes, "nearest", pad_to_aspect_ratio=True, fill_value=0.5)(x),
+        layers.Resizing(*others, "bicubic", pad_to_aspect_ratio=True)(x[:, :, :3]),
+    ]
+    return keras.Model(x, [*found, *(layers.UpSampling2D((2, 3), interpolation=f"lanczos{n}")(x) for n in (3, 5))])

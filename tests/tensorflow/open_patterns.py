@@ -233,3 +233,10 @@ for _padding in ("SAME", "VALID"):
             ),
             f(1, 5, 7, 8, 2),
         )
+    p(
+        f"dilated_line_{_padding}",
+        lambda x, padding=_padding: tf.nn.convolution(
+            tf.ensure_shape(x, [None, None, 2]), f(3, 2, 4), padding=padding, dilations=[3]
+        ),
+        f(2, 11, 2),
+    )

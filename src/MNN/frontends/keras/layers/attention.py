@@ -166,6 +166,9 @@ def multi_head_attention(ctx: KerasContext, node: KerasNode) -> list[Value]:
         gate.dtype = query.dtype
         together = binary(ctx, "MUL", together, ctx.op("Sigmoid", gate))
     out = _out(ctx, part.child("output_dense"), together)
+    if node.op == "MultiHeadAttention" and not ctx.of_old:  # as Keras 3 has it: what is called later sees them no more
+        for x in (query, value, key):
+            ctx.masks.pop(x, None)
     if node.masks and node.masks[0] is not None:
         ctx.masks[out] = node.masks[0]
     return [out, weights] if node.kwargs.get("return_attention_scores") else [out]

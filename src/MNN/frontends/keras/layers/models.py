@@ -62,7 +62,7 @@ def run_model(ctx: KerasContext, model: Part) -> list[tuple[str, Value]]:
     order = [r.layer for r in _refs(_tree(model.config.get("input_layers"), None))]
     ctx.graph.inputs.sort(key=lambda v: order.index(v.name) if v.name in order else len(order))
     calls = _Calls(ctx, model, made)
-    return [(name, calls.of(r)) for name, (_, r) in zip(names, wanted, strict=True)]
+    return list(zip(names, calls.of([r for _, r in wanted]), strict=True))
 
 
 def _apart(names: Sequence[str], taken: set[str]) -> list[str]:
@@ -156,8 +156,8 @@ def functional(ctx: KerasContext, node: KerasNode) -> list[Value]:
     order = [r.layer for r in _refs(_tree(node.config.get("input_layers"), None))]
     if len(order) != len(given):
         raise FormatError(f"{node.where}: it is given {len(given)} tensors, and has {len(order)} inputs")
-    values = _Calls(ctx, node.part, dict(zip(order, given, strict=True)))
-    return [values.of(r) for r in _refs(_tree(node.config.get("output_layers"), None))]
+    calls = _Calls(ctx, node.part, dict(zip(order, given, strict=True)))
+    return calls.of(_refs(_tree(node.config.get("output_layers"), None)))
 
 
 def _with_masks(ctx: KerasContext, node: KerasNode) -> list[Value]:
@@ -174,7 +174,7 @@ def input_layer(ctx: KerasContext, node: KerasNode) -> list[Value]:
 
 
 class _Calls:
-    """The calls of a model's layers, made when something needs what they give."""
+    """The calls of a model's layers, as far as something needs what they give."""
 
     def __init__(self, ctx: KerasContext, model: Part, inputs: Mapping[str, Value]) -> None:
         self._ctx, self._model = ctx, model
@@ -190,28 +190,42 @@ class _Calls:
             for i, node in enumerate(nodes):
                 self._calls[part.name, i] = _call(node, self._parts.keys())
 
-    def of(self, ref: Ref) -> Value:
-        """An output; the calls that it needs are made, deepest first, without recursion."""
-        last = self._key(ref, (*CALLS, ROW) if self._ctx.of_old else CALLS)
-        stack, entered = [last], set[tuple[str, int]]()
+    def of(self, refs: Sequence[Ref]) -> list[Value]:
+        """Outputs. The calls that they need are made in Keras' order: those first that are furthest from the outputs,
+        which matters as some layers take away the masks of what they are given."""
+        last = [self._key(ref, (*CALLS, ROW) if self._ctx.of_old else CALLS) for ref in refs]
+        depths: dict[tuple[str, int], int] = {}
+        of_layer: dict[str, int] = {}  # calls of a layer that is shared are as deep as the deepest of them
+        for key in reversed(self._ordered(last)):
+            depths[key] = of_layer[key[0]] = max(depths.get(key, 0), of_layer.get(key[0], 0))
+            for needed in self._needed(key):
+                depths[needed] = max(depths[key] + 1, depths.get(needed, 0))
+        for key in sorted(depths, key=lambda k: -depths[k]):
+            self._done[key] = self._made(key, self._calls[key])
+        return [self._result(key, ref) for key, ref in zip(last, refs, strict=True)]
+
+    def _needed(self, key: tuple[str, int]) -> list[tuple[str, int]]:
+        """The calls that a call needs and that have not been made."""
+        call = self._calls[key]
+        found = (self._operand(call, r) for r in _refs([call.args, call.kwargs]))
+        return [k for k in found if k not in self._done]
+
+    def _ordered(self, last: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+        """All calls that are needed, each behind those that it needs itself; without recursion."""
+        found, entered = dict[tuple[str, int], None](), set[tuple[str, int]]()
+        stack = [key for key in reversed(last) if key not in self._done]
         while stack:
             now = stack[-1]
-            if now in self._done:
+            needed = [] if now in found else [k for k in self._needed(now) if k not in found]
+            if not needed:
+                found[now] = None
                 stack.pop()
                 continue
-            call = self._calls[now]
-            needed = [
-                k for k in (self._operand(call, r) for r in _refs([call.args, call.kwargs])) if k not in self._done
-            ]
-            if needed:
-                if now in entered:
-                    raise FormatError(f"layer '{now[0]}' needs its own result: the model has a cycle")
-                entered.add(now)
-                stack += needed
-                continue
-            self._done[now] = self._made(now, call)
-            stack.pop()
-        return self._result(last, ref)
+            if now in entered:
+                raise FormatError(f"layer '{now[0]}' needs its own result: the model has a cycle")
+            entered.add(now)
+            stack += reversed(needed)
+        return list(found)
 
     def _operand(self, call: Call, ref: Ref) -> tuple[str, int]:
         return self._key(ref, MODELS if call.of_old else ())

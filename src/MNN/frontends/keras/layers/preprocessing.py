@@ -12,7 +12,7 @@ from MNN.errors import FormatError
 from MNN.frontends.common.expressions import binary, cast
 from MNN.frontends.common.terms import Term, size_of
 from MNN.frontends.keras.context import KerasContext
-from MNN.frontends.keras.layers.reshaping import cut, resized
+from MNN.frontends.keras.layers.reshaping import KERNELS, cut, resampled, resized
 from MNN.frontends.keras.node import KerasNode
 from MNN.frontends.keras.registry import keras_layer
 from MNN.ir.dtype import DType
@@ -20,11 +20,6 @@ from MNN.ir.graph import Value
 
 MAX_SIDE = 1 << 16
 """How large pictures may become that are filled up."""
-_KERNELS = {
-    "bilinear": "triangle", "bicubic": "keyscubic", "lanczos3": "lanczos3", "lanczos5": "lanczos5",
-    "gaussian": "gaussian", "mitchellcubic": "mitchellcubic",
-}  # fmt: skip
-"""As TensorFlow calls the kernels of methods that weigh all pixels under a result."""
 
 
 @keras_layer("Resizing")
@@ -35,7 +30,7 @@ def resizing(ctx: KerasContext, node: KerasNode) -> Value:
 
 def resized_as(ctx: KerasContext, node: KerasNode, x: Value, size: list[int], first: bool) -> Value:
     """Pictures in another size by any method, cut or filled up to the shape that is wanted before."""
-    how = node.choice_attr("interpolation", "bilinear", "nearest", "area", *_KERNELS)
+    how = node.choice_attr("interpolation", "bilinear", "nearest", "area", *KERNELS)
     single, spatial = ctx.rank(x) == 3, _spatial(ctx, node, x, first)
     x = ctx.op("Unsqueeze", x, squeezeDims=[0]) if single else x
     known = [n for n in spatial if isinstance(n, int)]
@@ -43,15 +38,17 @@ def resized_as(ctx: KerasContext, node: KerasNode, x: Value, size: list[int], fi
     cropped, filled = node.bool_attr("crop_to_aspect_ratio"), node.bool_attr("pad_to_aspect_ratio")
     if min(size) < 1:
         raise FormatError(f"{node.where}: pictures of {size}")
-    if 0 in known or ((cropped or filled) and len(known) < 2):
-        raise node.unsupported("pictures of open sizes", "save the model with the sizes of its pictures")
-    if cropped:
-        x, known = _cut_to_aspect(ctx, x, known, size, first)
+    if 0 in known:
+        raise node.unsupported("pictures without pixels", "save the model with the sizes of its pictures")
+    if (cropped or filled) and len(known) < 2:
+        x = _to_open_aspect(ctx, node, x, size, first, cropped)
+    elif cropped:
+        x = _cut_to_aspect(ctx, x, known, size, first)
     elif filled:
-        x, known = _filled_to_aspect(ctx, node, x, known, size, first)
+        x = _filled_to_aspect(ctx, node, x, known, size, first)
     target = ctx.const(size, DType.I32)
     if weighed or how == "area":
-        y = _weighed(ctx, node, x, target, how, first)
+        y = resampled(ctx, x, target, how, first, node.bool_attr("antialias"))
     else:
         y = resized(ctx, x, target, how, first)
     return ctx.op("Squeeze", y, squeezeDims=[0]) if single else y
@@ -72,19 +69,17 @@ def _aspect(known: Sequence[int], size: Sequence[int]) -> tuple[int, int]:
     return int(ratio[0]), int(ratio[1])
 
 
-def _cut_to_aspect(
-    ctx: KerasContext, x: Value, known: Sequence[int], size: Sequence[int], first: bool
-) -> tuple[Value, list[int]]:
+def _cut_to_aspect(ctx: KerasContext, x: Value, known: Sequence[int], size: Sequence[int], first: bool) -> Value:
     kept = [max(min(n, a), 1) for n, a in zip(known, _aspect(known, size), strict=True)]
     begins = [(n - k) // 2 for n, k in zip(known, kept, strict=True)]
     axis = 2 if first else 1
     cuts = [(axis + i, b, b + k) for i, (b, k) in enumerate(zip(begins, kept, strict=True))]
-    return cut(ctx, x, cuts), kept
+    return cut(ctx, x, cuts)
 
 
 def _filled_to_aspect(
     ctx: KerasContext, node: KerasNode, x: Value, known: Sequence[int], size: Sequence[int], first: bool
-) -> tuple[Value, list[int]]:
+) -> Value:
     wanted = [max(n, a) for n, a in zip(known, _aspect(known, size), strict=True)]
     borders = [(w - n) // 2 for n, w in zip(known, wanted, strict=True)]
     if max(wanted) > MAX_SIDE:
@@ -94,23 +89,33 @@ def _filled_to_aspect(
     value = ctx.const_like(node.float_attr("fill_value", 0.0), x)
     y = ctx.op("Padding", x, ctx.const(pads, DType.I32), value, mode="CONSTANT")
     y.dtype = x.dtype
-    return y, [n + 2 * b for n, b in zip(known, borders, strict=True)]
+    return y
 
 
-def _weighed(ctx: KerasContext, node: KerasNode, x: Value, size: Value, how: str, first: bool) -> Value:
-    given = ctx.tf("Transpose", x, ctx.const([0, 2, 3, 1], DType.I32)) if first else x
-    given = given if given.dtype is not None and given.dtype.is_float else ctx.cast(given, DType.F32)
-    if how == "area":
-        y = ctx.tf("ResizeArea", given, size)
-    else:
-        sides = [Term(ctx, cast(ctx, size_of(ctx, given, axis), DType.F32)) for axis in (1, 2)]
-        factors = [float(n) / side for n, side in zip(size.array(), sides, strict=True)]
-        scale = ctx.op("Pack", *(f.value for f in factors), axis=0)
-        shift = ctx.const(np.zeros(2, np.float32))
-        antialias = node.bool_attr("antialias")
-        y = ctx.tf("ScaleAndTranslate", given, size, scale, shift, kernel_type=_KERNELS[how], antialias=antialias)
-    y.dtype = DType.F32
-    return ctx.tf("Transpose", y, ctx.const([0, 3, 1, 2], DType.I32)) if first else y
+def _to_open_aspect(
+    ctx: KerasContext, node: KerasNode, x: Value, size: Sequence[int], first: bool, cropped: bool
+) -> Value:
+    """The same two for pictures whose sizes are known only when the model runs."""
+    axis = 2 if first else 1
+    now = [Term(ctx, size_of(ctx, x, axis + i)) for i in (0, 1)]
+    pieces: list[Value] = []
+    for i in (0, 1):
+        product = cast(ctx, (now[1 - i] * size[i]).value, DType.F32)
+        aspect = cast(ctx, (Term(ctx, product) / float(size[1 - i])).value, DType.I32)
+        kept = binary(ctx, "MINIMUM" if cropped else "MAXIMUM", now[i].value, aspect)
+        kept = binary(ctx, "MAXIMUM", kept, 1)
+        between = binary(ctx, "SUB", now[i].value, kept) if cropped else binary(ctx, "SUB", kept, now[i].value)
+        border = binary(ctx, "FLOORDIV", between, 2)
+        pieces += [border, kept] if cropped else [border, border]
+    none = ctx.const(0, DType.I32)
+    if cropped:
+        whole = ctx.const(-1, DType.I32)
+        places = ([*[v] * axis, *pieces[i::2], *[v] * (2 - axis)] for i, v in enumerate((none, whole)))
+        return ctx.tf_like("Slice", x, *(ctx.op("Pack", *p, axis=0) for p in places))
+    pads = ctx.op("Pack", *[none] * (2 * axis), *pieces, *[none] * (2 * (2 - axis)), axis=0)
+    y = ctx.op("Padding", x, pads, ctx.const_like(node.float_attr("fill_value", 0.0), x), mode="CONSTANT")
+    y.dtype = x.dtype
+    return y
 
 
 @keras_layer("CenterCrop")
@@ -133,7 +138,8 @@ def middle(ctx: KerasContext, node: KerasNode, x: Value, resize: bool = False) -
         whole = {"interpolation": "bilinear", "crop_to_aspect_ratio": True}
         return resized_as(ctx, KerasNode(replace(node.part, config=whole), [], {}), x, wanted, first)
     if resize:
-        raise node.unsupported("pictures of open sizes", "save the model with the sizes of its pictures")
+        whole = {"interpolation": "bilinear", "crop_to_aspect_ratio": True}
+        return resized_as(ctx, KerasNode(replace(node.part, config=whole), [], {}), x, wanted, first)
     now = ctx.op("Shape", x, hasStart=True, start=axis, hasEnd=True, end=axis + 2)
     now.dtype = DType.I32
     begin = binary(ctx, "FLOORDIV", binary(ctx, "SUB", now, ctx.const(wanted, DType.I32)), 2)

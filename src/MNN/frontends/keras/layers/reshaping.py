@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from MNN.errors import FormatError
+from MNN.frontends.common.expressions import binary
 from MNN.frontends.keras.context import KerasContext
 from MNN.frontends.keras.layers.convolution import rank_of
 from MNN.frontends.keras.node import KerasNode
@@ -15,6 +16,11 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
 _END = int(np.iinfo(np.int32).max)
+KERNELS = {
+    "bilinear": "triangle", "bicubic": "keyscubic", "lanczos3": "lanczos3", "lanczos5": "lanczos5",
+    "gaussian": "gaussian", "mitchellcubic": "mitchellcubic",
+}  # fmt: skip
+"""As TensorFlow calls the kernels of methods that weigh all pixels under a result."""
 
 
 @keras_layer("Flatten")
@@ -120,7 +126,7 @@ def up_sampling(ctx: KerasContext, node: KerasNode) -> Value:
 
 
 def _enlarged(ctx: KerasContext, node: KerasNode, x: Value, sizes: list[int]) -> Value:
-    how = node.choice_attr("interpolation", "nearest", "nearest", "bilinear", "bicubic")
+    how = node.choice_attr("interpolation", "nearest", "nearest", "bilinear", "bicubic", "lanczos3", "lanczos5")
     first, shape = _first(node), x.shape or ()
     if how == "nearest":
         for i, times in enumerate(sizes):
@@ -132,7 +138,22 @@ def _enlarged(ctx: KerasContext, node: KerasNode, x: Value, sizes: list[int]) ->
         target = ctx.op("BinaryOp", now, ctx.const(sizes, DType.I32), opType="MUL")
     else:
         target = ctx.const([int(n) * s for n, s in zip(spatial, sizes, strict=True)], DType.I32)
-    return resized(ctx, x, target, how, first)
+    return (resampled if how.startswith("lanczos") else resized)(ctx, x, target, how, first)
+
+
+def resampled(ctx: KerasContext, x: Value, size: Value, how: str, first: bool, antialias: bool = False) -> Value:
+    """Images in another size by a method that weighs all pixels under a result; f32 of whole numbers."""
+    given = ctx.tf("Transpose", x, ctx.const([0, 2, 3, 1], DType.I32)) if first else x
+    given = given if given.dtype is not None and given.dtype.is_float else ctx.cast(given, DType.F32)
+    if how == "area":
+        y = ctx.tf("ResizeArea", given, size)
+    else:
+        sides = ctx.op("Shape", given, hasStart=True, start=1, hasEnd=True, end=3)
+        scale = binary(ctx, "REALDIV", ctx.cast(size, DType.F32), ctx.cast(sides, DType.F32))
+        shift = ctx.const(np.zeros(2, np.float32))
+        y = ctx.tf("ScaleAndTranslate", given, size, scale, shift, kernel_type=KERNELS[how], antialias=antialias)
+    y.dtype = DType.F32
+    return ctx.tf("Transpose", y, ctx.const([0, 3, 1, 2], DType.I32)) if first else y
 
 
 def resized(ctx: KerasContext, x: Value, size: Value, how: str, first: bool) -> Value:

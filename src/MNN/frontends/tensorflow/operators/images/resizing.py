@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.frontends.common.expressions import binary, insert_axis, unary
+from MNN.frontends.common.expressions import binary, cast, insert_axis, unary
 from MNN.frontends.common.nearest import taken, unlike_ours
 from MNN.frontends.common.nhwc import channels_first, channels_last
 from MNN.frontends.tensorflow.context import Context
@@ -78,15 +78,14 @@ def blocks(ctx: Context, node: TfNode) -> Value:
 def batch_blocks(ctx: Context, node: TfNode) -> Value:
     """Blocks over one or two axes behind the samples."""
     x, rank = node.input(0), ctx.rank(node.input(0))
-    block, borders = ctx.constant_ints(node.input(1)), ctx.constant_ints(node.input(2))
-    if block is not None and borders is None and len(block) == 2 and rank == 4:
-        return _batch_blocks(ctx, node, x, block, ctx.op("Reshape", node.input(2), ctx.const([-1])))
-    if rank is None or block is None or borders is None or len(block) > 2 or rank <= len(block) or rank > 4:
+    block, borders = ctx.constant_ints(node.input(1)), cast(ctx, node.input(2), DType.I32)
+    if rank is None or block is None or len(block) > 2 or rank <= len(block) or rank > 4:
         raise node.unsupported("blocks over more than two axes, or of unknown size,", "use one or two axes")
+    borders = ctx.op("Reshape", borders, ctx.const([-1]))
     one = len(block) == 1
     if one:
         x, rank = insert_axis(ctx, x, 2), rank + 1
-        block, borders = [*block, 1], [*borders, 0, 0]
+        block, borders = [*block, 1], ctx.op("Concat", borders, ctx.const([0, 0], DType.I32), axis=0)
     flat = rank == 3
     if flat:
         x = insert_axis(ctx, x, 3)
@@ -98,16 +97,13 @@ def batch_blocks(ctx: Context, node: TfNode) -> Value:
 
 @tf_op("SpaceToBatch", "BatchToSpace")
 def batch_blocks_of_old(ctx: Context, node: TfNode) -> Value:
-    size, borders = node.int_attr("block_size"), ctx.constant_ints(node.input(1))
-    if borders is None:
-        raise node.unsupported("borders that are not constant", "use constants")
-    return _batch_blocks(ctx, node, node.input(0), [size, size], borders)
+    size, borders = node.int_attr("block_size"), cast(ctx, node.input(1), DType.I32)
+    return _batch_blocks(ctx, node, node.input(0), [size, size], ctx.op("Reshape", borders, ctx.const([-1])))
 
 
-def _batch_blocks(ctx: Context, node: TfNode, x: Value, block: list[int], borders: list[int] | Value) -> Value:
+def _batch_blocks(ctx: Context, node: TfNode, x: Value, block: list[int], borders: Value) -> Value:
     op = "SpaceToBatchND" if node.op.startswith("Space") else "BatchToSpaceND"
-    given = borders if isinstance(borders, Value) else ctx.const(borders, DType.I32)
-    y = ctx.op(op, channels_first(ctx, x), ctx.const(block, DType.I32), given)
+    y = ctx.op(op, channels_first(ctx, x), ctx.const(block, DType.I32), borders)
     return channels_last(ctx, y)
 
 
