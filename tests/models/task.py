@@ -21,7 +21,7 @@ class Task:
 
     ``models`` are keys of :func:`tests.zoo.path`. ``check`` takes one :data:`Run` for each of them, in that order, does
     the whole task (preparing inputs, running, reading outputs) and raises AssertionError on a wrong answer. ``feeds``
-    gives realistic inputs of ``models[0]`` for comparing engines number by number. ``steep``: its outputs are sigmoids of
+    gives realistic inputs of ``models[0]`` for comparing engines number by number. ``steep``: outputs are sigmoids of
     numbers beyond 100, which make several times the error of these.
     """
 
