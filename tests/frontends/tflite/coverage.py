@@ -44,8 +44,8 @@ LiteRT {version} on random models (`python -m tests.frontends.tflite.trial --cas
   loops, by the floats as they are.
 - **Weights** in half precision, sparse (`DENSIFY`) and in other files (external buffers) are read as they are.
 - **Models that remember**: resource variables and the states of recurrent layers are [states](states.md) of the model
-  that `MNN.load` gives; first values that `CALL_ONCE` sets are kept. Within branches and loops variables can
-  only be read.
+  that `MNN.load` gives; first values that `CALL_ONCE` sets are kept. Branches and loops may assign
+  resource variables; a recurrent layer with a state within them is refused (LiteRT forgets it whenever a branch runs).
 - **Control flow**: `IF`, `WHILE`, `CALL`, several subgraphs. Signatures are in `Graph.meta["signatures"]`;
   `MNN.frontends.tflite.load(path, signature="decode")` takes another entry than the first.
 - **Operators of TensorFlow** (`Flex...`, of converters told `SELECT_TF_OPS`) are converted as those of

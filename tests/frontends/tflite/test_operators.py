@@ -8,6 +8,7 @@ import os
 import numpy as np
 import pytest
 
+from MNN.errors import MNNError
 from MNN.frontends import load_graph
 from MNN.frontends.tflite.registry import CUSTOM, TABLE
 from MNN.frontends.tflite.schema import TFLITE
@@ -19,6 +20,7 @@ from tests.frontends.tflite.cases.quantized_tables import TABLES
 from tests.frontends.tflite.compare import ours
 from tests.frontends.tflite.coverage import PAGE, page
 from tests.frontends.tflite.trial import trial
+from tests.frontends.tflite.within import trial as within_trial
 
 CASES = int(os.environ.get("MNN_TFLITE_CASES", "3"))
 
@@ -39,6 +41,7 @@ def test_forms_of_quantised_operators() -> None:
     of one scale as those of another."""
     wrong = trial([*list(FORMS)[::12], "SCATTER_ND quantised", *TABLES], range(1))
     wrong |= trial(EXACT, range(1, 14, 12))
+    wrong |= trial(["variables in control flow"], range(4))
     wrong |= trial(["LEAKY_RELU wide quantised", "PRELU quantised", "QUANTIZE wide"], range(1, 3))
     wrong |= trial(["BATCH_MATMUL quantised", "L2_NORMALIZATION quantised"], range(5, 6))
     assert not any(wrong.values()), wrong
@@ -70,6 +73,30 @@ def test_exponents_of_16_bits_are_summed_in_32_where_they_fit(batch: int) -> Non
         output = {"scale": 2.0**-15, "zero": 0}
         g.outputs = [g.made("SOFTMAX", [given], [batch, count], "INT16", "SoftmaxOptions", quantization=output)]
         assert any(node.op == "Softmax" for node in load_graph(model.finish()).nodes) == (count > 9)
+
+
+def test_operators_within_branches_and_loops() -> None:
+    """Every eleventh family, in an IF and in a WHILE."""
+    wrong = within_trial([n for n in list(FAMILIES)[::11] if n not in ("SHAPE", "RANK")], range(1))
+    assert not any(wrong.values()), wrong
+
+
+def test_states_of_layers_within_branches_are_refused() -> None:
+    """LiteRT begins anew whenever the branch runs."""
+    model = Model()
+    g = model.graph
+    number, inner = model.subgraph("branch")
+    rng = np.random.default_rng(0)
+    x = inner.input([1, 3])
+    operands = [x, *(inner.const(rng.random(s).astype(np.float32)) for s in ([4, 3], [4, 4], [4]))]
+    state = inner.tensor([1, 4], is_variable=True)
+    inner.outputs = [inner.made("RNN", [*operands, state], [1, 4], options="RNNOptions")]
+    made = g.tensor([1, 4])
+    both = {"then_subgraph_index": number, "else_subgraph_index": number}
+    g.op("IF", [g.input([], "BOOL"), g.input([1, 3])], [made], "IfOptions", **both)
+    g.outputs = [made]
+    with pytest.raises(MNNError, match="a layer's state that changes within a branch"):
+        load_graph(model.finish())
 
 
 def test_layers_of_integers_are_one_operator() -> None:

@@ -50,6 +50,26 @@ class Memory:
         finally:
             self.branches -= 1
 
+    def values(self) -> dict[str, Value | None]:
+        """What every variable is now, None where nothing has spoken of its value."""
+        return {name: v.current for name, v in self.variables.items()}
+
+    def restore(self, values: dict[str, Value | None]) -> None:
+        """Makes variables what they were; those that are new since are what they are as a run begins."""
+        for name, variable in self.variables.items():
+            variable.current = values.get(name) or variable.before
+
+    def current(self, name: str) -> Value:
+        """What a variable that has been spoken of is now."""
+        variable = self.variables[name]
+        value = variable.current or variable.before
+        assert value is not None
+        return value
+
+    def changed(self, values: dict[str, Value | None]) -> list[str]:
+        """The variables that are something else than they were."""
+        return [n for n, v in self.variables.items() if v.current is not (values.get(n) or v.before)]
+
     def variable(self, name: str) -> Variable:
         """The variable of a name, made when it is first spoken of."""
         return self.variables.setdefault(name, Variable(name))

@@ -57,7 +57,7 @@ class Context(GraphBuilder):
         if name is None or tensor is None:
             return
         if self.model.memory.branches:
-            raise node.unsupported("a state that changes within a branch or a loop")
+            raise node.unsupported("a layer's state that changes within a branch or a loop")
         self.model.memory.assign(name, self.stored(value, node.quantization(index), tensor.dtype))
 
     def nested(self, name: str) -> Context:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from tests.frontends.tflite.cases import (
     arranging,
+    assigning,
     creating,
     dynamic,
     elementwise,
@@ -22,7 +23,7 @@ from tests.frontends.tflite.cases import (
 from tests.frontends.tflite.cases.draw import FAMILIES, FORMS, Case, Draw
 
 __all__ = [
-    "FAMILIES", "FORMS", "Case", "Draw", "arranging", "creating", "dynamic", "elementwise", "images", "products",
-    "quantized", "quantized_exact", "quantized_forms", "quantized_moving", "quantized_tables", "recurrent", "reducing",
-    "stablehlo",
+    "FAMILIES", "FORMS", "Case", "Draw", "arranging", "assigning", "creating", "dynamic", "elementwise", "images",
+    "products", "quantized", "quantized_exact", "quantized_forms", "quantized_moving", "quantized_tables", "recurrent",
+    "reducing", "stablehlo",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -43,25 +43,46 @@ def _case(ctx: Context, node: TfliteNode, numbers: Sequence[int], first: int) ->
         return ctx.inline(numbers[0], node.inputs[1:])
     index = node.input(0)
     chosen = ctx.binary("EQUAL", index, ctx.const_like(first, index))
-    sides = []
-    for rest in (numbers[:1], numbers[1:]):
-        inner = ctx.nested("branch")
-        with ctx.model.memory.inside():
-            inner.graph.outputs = _own(inner, _case(inner, node, rest, first + 1))
-        sides.append(inner.graph)
-    return ctx.emit("If", [chosen], len(node.outputs), then_graph=sides[0], else_graph=sides[1])
+    sides = [
+        ("branch", lambda inner, rest=rest: _case(inner, node, rest, first + 1)) for rest in (numbers[:1], numbers[1:])
+    ]
+    return _chosen(ctx, node, chosen, sides)
 
 
 def _branches(
     ctx: Context, node: TfliteNode, condition: Value, numbers: Sequence[int], given: Sequence[Value | None]
 ) -> list[Value]:
-    graphs = []
-    for number in numbers:
-        inner = ctx.nested(ctx.model.file.subgraphs[number].name)
-        with ctx.model.memory.inside():
-            inner.graph.outputs = _own(inner, inner.inline(number, given))
-        graphs.append(inner.graph)
-    return ctx.emit("If", [condition], len(node.outputs), then_graph=graphs[0], else_graph=graphs[1])
+    sides = [
+        (ctx.model.file.subgraphs[number].name, lambda inner, number=number: inner.inline(number, given))
+        for number in numbers
+    ]
+    return _chosen(ctx, node, condition, sides)
+
+
+def _chosen(
+    ctx: Context, node: TfliteNode, condition: Value, sides: Sequence[tuple[str, Callable[[Context], list[Value]]]]
+) -> list[Value]:
+    """What one of two graphs gives; variables that any of them assigns are further results of both."""
+    memory, made = ctx.model.memory, []
+    start = memory.values()
+    assigned: dict[str, None] = {}
+    for name, make in sides:
+        inner = ctx.nested(name)
+        with memory.inside():
+            values = make(inner)
+        made.append((inner, values, memory.values()))
+        assigned |= dict.fromkeys(memory.changed(start))
+        memory.restore(start)
+    for inner, values, after in made:
+        kept = [after.get(n) or memory.current(n) for n in assigned]
+        inner.graph.outputs = _own(inner, [*values, *kept])
+    graphs, count = [inner.graph for inner, *_ in made], len(node.outputs)
+    if any(len(values) != count for _, values, _ in made):
+        raise node.malformed(f"its branches give {[len(values) for _, values, _ in made]} values for {count}")
+    results = ctx.emit("If", [condition], count + len(assigned), then_graph=graphs[0], else_graph=graphs[1])
+    for name, value in zip(assigned, results[count:], strict=True):
+        memory.variable(name).current = value
+    return results[:count]
 
 
 def _own(inner: Context, values: Sequence[Value]) -> list[Value]:
@@ -94,17 +115,41 @@ def while_(ctx: Context, node: TfliteNode) -> list[Value]:
         shape: Shape = tensors[0].sizes if fixed else tuple(f"{name}.{k}" for k in range(rank))
         passed[i] = Value(name, before.dtype, shape)
     turn, going = Value(ctx.unique("turn"), DType.I64, ()), Value(ctx.unique("going"), DType.BOOL, ())
-    inner.graph.inputs = [turn, going, *(passed[i] for i in carried)]
-    with memory.inside():
-        made = inner.inline(body, passed)
-        if len(made) != len(passed):
-            raise node.malformed(f"its body gives {len(made)} values for {len(passed)}")
-        again = inner.inline(condition, made)
-    inner.graph.outputs = _own(inner, [_one(inner, again[0]), *(made[i] for i in carried)])
     start = _one(ctx, ctx.inline(condition, node.inputs)[0])
-    results = ctx.emit("Loop", [None, start, *(node.input(i) for i in carried)], len(carried), body=inner.graph)
-    found = dict(zip(carried, results, strict=True))
+
+    def run(within: Context) -> tuple[list[Value], Value]:
+        with memory.inside():
+            made = within.inline(body, passed)
+            if len(made) != len(passed):
+                raise node.malformed(f"its body gives {len(made)} values for {len(passed)}")
+            return made, _one(within, within.inline(condition, made)[0])
+
+    assigned = _assigned(ctx, lambda: run(ctx.nested("trial")))
+    first = [memory.current(n) for n in assigned]
+    states = [Value(ctx.unique(f"{n}/carried"), v.dtype, v.shape) for n, v in zip(assigned, first, strict=True)]
+    for name, value in zip(assigned, states, strict=True):
+        memory.variable(name).current = value
+    inner.graph.inputs = [turn, going, *(passed[i] for i in carried), *states]
+    made, again = run(inner)
+    inner.graph.outputs = _own(inner, [again, *(made[i] for i in carried), *(memory.current(n) for n in assigned)])
+    operands = [None, start, *(node.input(i) for i in carried), *first]
+    results = ctx.emit("Loop", operands, len(carried) + len(assigned), body=inner.graph)
+    for name, value in zip(assigned, results[len(carried) :], strict=True):
+        memory.variable(name).current = value
+    found = dict(zip(carried, results, strict=False))
     return [found.get(i, node.input(i)) for i in range(len(node.inputs))]
+
+
+def _assigned(ctx: Context, run: Callable[[], object]) -> list[str]:
+    """The variables that a turn of a loop assigns, found by converting one that nothing keeps."""
+    memory = ctx.model.memory
+    if not any(o.op == "ASSIGN_VARIABLE" for g in ctx.model.file.subgraphs for o in g.operations):
+        return []
+    values = memory.values()
+    run()
+    found = memory.changed(values)
+    memory.restore(values)
+    return found
 
 
 def _one(ctx: Context, condition: Value) -> Value:
@@ -158,8 +203,6 @@ def read_variable(ctx: Context, node: TfliteNode) -> Value:
 
 @tflite_op("ASSIGN_VARIABLE", stored=True)
 def assign_variable(ctx: Context, node: TfliteNode) -> list[Value]:
-    if ctx.model.memory.branches:
-        raise node.unsupported("a variable that is assigned within a branch or a loop", "assign it behind that")
     if ctx.model.memory.starting and node.input(1).data is None:
         raise node.unsupported("a first value that is computed", "save the model with constants as first values")
     ctx.model.memory.assign(_named(ctx, node), node.input(1))
