@@ -16,6 +16,7 @@ from MNN.backends.cpu.lowbit.rounded_rows import COARSE, RoundedRowsSpec, bytes_
 from MNN.backends.cpu.targets import Target
 from MNN.backends.cpu.targets.base import _host_target
 from MNN.backends.cpu.targets.instructions import capability as can
+from MNN.compiler.open.plan import SMALL
 from MNN.errors import UnsupportedError
 from MNN.ir.dtype import DType
 from MNN.ir.quant import QuantizedArray
@@ -127,6 +128,17 @@ def test_numbers_of_all_widths(target: Target, width: int, zeros: str, height: i
             found = product(target, w, a, height, mb, nb, checked)
             assert (np.abs(found - expected) / (bound + 1e-30)).max() <= 2e-5
         assert np.abs(back - a).max() <= np.abs(a).max() / (2 * steps) * 1.001
+
+
+@TARGETS
+def test_sizes_that_are_planned_alone_are_rounded_as_their_ranges_are(target: Target) -> None:
+    """The room of the range of few rows is larger than any of its sizes."""
+    layout = layout_of(target, 64, 4, 2)
+    assert SMALL.room > SMALL.most + 1
+    for rows in (2, SMALL.most, SMALL.most + 1, SMALL.room, SMALL.room + 1):
+        parts = parts_of(target, layout, rows, 10)
+        assert parts is not None
+        assert parts.coarse == (rows > SMALL.most), rows
 
 
 @pairs(target=targets(), form=[(2, 3), (4, 2), (4, 3), (8, 3)], zeros=["none", "i8", "offset"], height=[1, 3])

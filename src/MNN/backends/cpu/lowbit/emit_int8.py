@@ -71,21 +71,23 @@ def possible(target: Target, layout: Layout) -> bool:
 def parts_of(target: Target, layout: Layout, m: int, row_bits: int = 0) -> Parts | None:
     """The parts of rows that may be rounded to so many bits, or of those that lose no more than the precision
     ``normal`` may; None where f32 is faster for ``m`` rows. Few rows are of words that are being written: choices hang
-    on small differences then, and one row waits for memory in any case."""
+    on small differences then, and one row waits for memory in any case. A size of its own is few where the range that
+    it would be in is of few."""
     if is_wide(target, layout.bits):
         return _WIDE if row_bits else None
+    rows = room_of(m)
     run, paired = layout.groups * layout.steps, layout.bits == WIDTH_OF_PAIRS and target.can(can.DOT4_UNSIGNED)
     if 0 < row_bits <= FEWEST_ROW_BITS and (sums_fours(target) or run > LARGEST_OF_MERGED):
         return ROUNDED
     if run <= LARGEST_OF_MERGED and row_bits:  # sums of pairs give 8 bits a second digit where blocks are large, too
-        coarse = row_bits <= COARSE_ROW_BITS and m > SMALL.room
-        several = not (sums_fours(target) or coarse or m == 1)
+        coarse = row_bits <= COARSE_ROW_BITS and (rows > SMALL.room or m > SMALL.most)
+        several = not (sums_fours(target) or coarse or rows == 1)
         return _WIDE if several else Parts(2, True, coarse, paired)
     if not sums_fours(target):
         return None
     if run <= LARGEST_OF_MERGED and (paired or layout.bits != WIDTH_OF_PAIRS):
         return Parts(3, True, paired=paired)
-    return Parts(3) if m <= _FEW_OF_PARTS else None
+    return Parts(3) if rows <= _FEW_OF_PARTS else None
 
 
 def rounded(target: Target, width: int) -> Parts:

@@ -88,7 +88,7 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     if _takes_strips(e.target, product.m, layout, k):
         ways.append(emit_strips.candidate(e, product, layout, weights, row_bits > 0))
     if row_bits or (prim.finite_rows and e.precision == "normal"):
-        parts = emit_int8.parts_of(e.target, layout, m, row_bits)
+        parts = emit_int8.parts_of(e.target, layout, product.m, row_bits)
         if parts is not None and bytes_:
             ways.append(emit_int8.candidate(e, product, layout, weights, parts))
     e.choose(f"compressed {x.dtype.value} {prim.width} {m} x {n} x {k} {e.options.precision}", ways)
