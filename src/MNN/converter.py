@@ -176,8 +176,6 @@ def _written(
     if check is None:
         return write(target), None
     replaceable(target)
-    if not target.parent.is_dir():
-        raise MNNError(f"cannot write {target}: there is no folder {target.parent}; make it first")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".checking-") as folder:
         files = write(Path(folder) / target.name)
         tell("checking")

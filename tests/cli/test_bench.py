@@ -144,7 +144,13 @@ def test_mistakes(refused, digits, converted):
     message = refused("bench", converted, "--shape", "image=1x1x9x9")
     assert "[1, 1, 9, 9]" in message
     assert "digits.mnn" in message
-    assert "cannot write" in refused("bench", converted, "--runs", 1, "--json", "none/out.json")
+    folder = Path("folder.html")
+    folder.mkdir()
+    for option in ("--json", "--html"):  # before a minute of measuring
+        message = refused("bench", converted, "--runs", 10**9, option, "none/out.html")
+        assert "there is no folder none; make it first" in message
+        assert "cannot write folder.html: a folder" in refused("bench", converted, option, folder)
+    assert "write to page.html" in refused("bench", converted, "--html", "page.txt")
     assert "--profile or --html needs a model file" in refused("bench", "--machine", "--profile")
     assert "one of them at a time" in refused("bench", digits, "--profile", "--tune")
     assert "--asm takes one model" in refused("bench", digits, "--asm", "0", "--threads", "1,2")

@@ -19,6 +19,7 @@ from MNN.cli.options import Shapes
 from MNN.cli.shapes import parse_shapes
 from MNN.errors import MNNError
 from MNN.runtime.config import Config
+from MNN.schema.files import replaceable
 
 NAME = "bench"
 TOP = 20
@@ -53,6 +54,12 @@ def command(
     _check_request(files, machine, {"--profile or --html": profile or html is not None, "--asm": bool(asm)}, tune)
     views = {"--profile": profile, "--html": html is not None, "--asm": bool(asm), "--tune": tune}
     _check_useless({"--top": top is not None, "--check": check, "--json": out is not None}, views)
+    if html is not None and html.suffix.lower() not in (".html", ".htm"):
+        better = html.with_suffix(".html")
+        raise MNNError(f"{html}: what is written is a page, and its name says otherwise; write to {better}")
+    for path in (html, out):
+        if path is not None:
+            replaceable(path)  # before anything is measured
     rows = top or TOP
     counts, levels = parse_numbers("--threads", threads), _precisions(precision)
     batches: list[int | None] = [*parse_numbers("--batch", batch)] if batch else [None]

@@ -22,6 +22,7 @@ from MNN.converter import Options, as_it_stands, convert, parse_names
 from MNN.errors import MNNError
 from MNN.formatting import nbytes, plural
 from MNN.frontends.mnn.support import needs_this_engine
+from MNN.schema.files import replaceable
 
 NAME = "convert"
 SHORT = "Convert a model to .mnn."
@@ -79,8 +80,8 @@ def command(
     if report is not None and drawing is not None and report.absolute() == drawing.absolute():
         raise MNNError(f"--report and --optimize-report would both be {report}; give each a file of its own")
     for path in (target, report, drawing):
-        if path is not None and not path.parent.is_dir():
-            raise MNNError(f"cannot write {path}: there is no folder {path.parent}; make it first")
+        if path is not None:
+            replaceable(path)
     check_target(source, target, ".onnx")
     options = Options(
         level,
@@ -99,7 +100,9 @@ def command(
         check = Checker(source, options, tolerance, inputs or [], parse_shapes(shapes or []))
     elif inputs or shapes:
         given = " and ".join(n for n, on in (("--input", inputs), ("--shape", shapes)) if on)
-        raise MNNError(f"{given} would change nothing: they are for --check and --report, which are not asked for")
+        raise MNNError(
+            f"{given} would change nothing: such options are for --check and --report, which are not asked for"
+        )
     done = show(source, target, options, check)
     if report is not None:
         text = page(done, drawings=False) if report.suffix.lower() == ".html" else json.dumps(done.data(), indent=1)

@@ -40,8 +40,8 @@ class Scaling:
         self.numbers()
         if asked and not pictures:
             raise MNNError(
-                f"{' and '.join(asked)} would change nothing: they are for pictures, and no input is one; arrays and "
-                "noise are taken as they are"
+                f"{' and '.join(asked)} would change nothing: such options are for pictures, and no input is one; "
+                "arrays and noise are taken as they are"
             )
 
 

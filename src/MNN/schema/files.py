@@ -143,10 +143,15 @@ def path_of(path: object) -> Path:
 
 
 def replaceable(path: object) -> Path:
-    """A path whose place a file may take: none is there, or a regular one. Raises :class:`MNNError` otherwise."""
+    """A path whose place a file may take: none is there, or a regular one, in a folder that is there. Raises
+    :class:`MNNError` otherwise."""
     target = path_of(path)
     if target.is_dir():
         raise MNNError(f"cannot write {target}: a folder of that name is there")
+    if not target.parent.is_dir():
+        place = target.parent
+        wrong = f"{place} is no folder" if place.exists() else f"there is no folder {place}; make it first"
+        raise MNNError(f"cannot write {target}: {wrong}")
     try:
         special = not stat.S_ISREG(target.stat().st_mode)
     except (OSError, ValueError):  # nothing there; what else is wrong is found when it is written

@@ -16,6 +16,7 @@ from MNN.cli.language.options import ActivationBits, Bits, Draft, KvBits, NoCach
 from MNN.cli.models import parse_numbers
 from MNN.errors import MNNError
 from MNN.formatting import nbytes
+from MNN.schema.files import replaceable
 
 if TYPE_CHECKING:
     from MNN.cli.language.drafting import Drafted
@@ -55,6 +56,8 @@ def bench(
 
     if bool(draft) != (text is not None):
         raise MNNError("--draft and --text belong together: what drafts gain depends on the text that is asked for")
+    if out is not None:
+        replaceable(out)  # before anything is measured
     question = _read(text) if text is not None else ""
     rows: list[Speed] = []
     drafts: list[Drafted] = []
