@@ -110,8 +110,10 @@ def run(
     chunk: int = 8,
     checked: bool = True,
     x: np.ndarray | None = None,
+    scale: float = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The kernel's outputs for ``shape`` = images, rows, columns of outputs and channels, and those in float64."""
+    """The kernel's outputs for ``shape`` = images, rows, columns of outputs and channels, and those in float64;
+    ``scale``: what the epilogue's first operand reaches up to."""
     images, oh, ow, c = shape
     rng = np.random.default_rng(oh * 100 + ow + c)
     step = spec.stride
@@ -133,7 +135,8 @@ def run(
     for i, kind in enumerate(spec.operands):
         assert spec.epilogue is not None
         size = {"n": (n,), "1": (1,), "mn": (images, oh, ow, n + 2), "m": (images, oh, ow, 1)}[kind]
-        operands.append(rng.uniform(-1, 1, size).astype(spec.epilogue.args[1 + i].numpy))
+        reach = scale if i == 0 else 1.0
+        operands.append(rng.uniform(-reach, reach, size).astype(spec.epilogue.args[1 + i].numpy))
         mn.append(kind in ("mn", "m"))
     xs, ys = util.element_strides(x), util.element_strides(y)
     table = []
