@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.errors import FormatError
-from MNN.frontends.common.expressions import binary, drop_axis, insert_axis, unary
+from MNN.frontends.common.expressions import binary, cast, drop_axis, insert_axis, unary
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.operands import Operands, axis_inside, one_per_channel
 from MNN.frontends.onnx.registry import onnx_op
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
 
@@ -92,7 +93,10 @@ def lrn(ctx: Context, node: OnnxNode) -> Value:
 
 @onnx_op("MeanVarianceNormalization")
 def mean_variance_norm(ctx: Context, node: OnnxNode) -> Value:
-    x, axes = node.input(0), node.ints_or("axes", [0, 2, 3])
+    """Of numbers of 16 bits in f32: squares, and a deviation of nothing, are beyond f16."""
+    given, axes = node.input(0), node.ints_or("axes", [0, 2, 3])
+    half = given.dtype if given.dtype in (DType.F16, DType.BF16) else None
+    x = given if half is None else cast(ctx, given, DType.F32)
     mean = ctx.op("Reduction", x, operation="MEAN", dim=axes, keepDims=True)
     centred = binary(ctx, "SUB", x, mean)
     centred.dtype = x.dtype
@@ -100,7 +104,8 @@ def mean_variance_norm(ctx: Context, node: OnnxNode) -> Value:
     variance = ctx.op("Reduction", square, operation="MEAN", dim=axes, keepDims=True)
     variance.dtype = x.dtype
     deviation = binary(ctx, "ADD", unary(ctx, "SQRT", variance), 1e-9)
-    return binary(ctx, "REALDIV", centred, deviation)
+    out = binary(ctx, "REALDIV", centred, deviation)
+    return out if half is None else cast(ctx, out, half)
 
 
 @onnx_op("LpNormalization")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from MNN.frontends.common.expressions import cast
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.operands import Operands
@@ -26,10 +27,21 @@ _KINDS = {
 }
 
 
+_OF_SEVERAL = frozenset(("ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"))
+"""Those that are several operators here: what lies between may be larger or smaller than f16 has."""
+
+
 @onnx_op(*_KINDS, operands=Operands(lists=(1,)))
 def reduce(ctx: Context, node: OnnxNode) -> Value:
+    x = node.input(0)
+    if node.op in _OF_SEVERAL and x.dtype in (DType.F16, DType.BF16):
+        return cast(ctx, _reduced(ctx, node, cast(ctx, x, DType.F32)), x.dtype)
+    return _reduced(ctx, node, x)
+
+
+def _reduced(ctx: Context, node: OnnxNode, x: Value) -> Value:
     """Axes are an attribute, from opset 13 (sum) or 18 (others) on an operand."""
-    x, axes = node.input(0), node.optional(1)
+    axes = node.optional(1)
     keep = node.bool_attr("keepdims", True)
     dims = node.ints_attr("axes", None) if axes is None else ctx.constant_ints(axes)
     nothing = node.bool_attr("noop_with_empty_axes", False)
