@@ -271,3 +271,26 @@ def test_what_is_no_number_does_not_count(size: tuple[int, int]) -> None:
                     patch.setattr(run.Settings, "least", least)
                     found = np.asarray(function(im.astype(kind), element, 1, border))
                 np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("way", [mcv.INTER_NEAREST, mcv.INTER_LINEAR, mcv.INTER_CUBIC])
+def test_warps_stay_within_their_scratch(way: int, channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all of a row's last pixels lie outside of the picture they are filled many at a time."""
+
+    class Guarded:
+        def room(self, nbytes: int) -> int:
+            self.memory, self.size = np.full(nbytes + 4096, 0xA5, np.uint8), nbytes
+            return int(run.address(self.memory))
+
+    own = Guarded()
+    monkeypatch.setattr(run, "_OWN", own)
+    monkeypatch.setattr(run.Settings, "threads", 1)
+    monkeypatch.setattr(run.Settings, "least", 0)
+    image = np.ones((9, 9, channels), np.float32)
+    for width in (1, 2, 3, 15, 16, 17, 19, 33):
+        found = np.asarray(mcv.warpAffine(image, [1, 0, 99, 0, 1, 99], (width, 2), way, borderValue=7))
+        assert (found[..., 0] == 7).all()
+        if hasattr(own, "memory"):
+            assert (own.memory[own.size :] == 0xA5).all()
+    assert hasattr(own, "memory") or way == mcv.INTER_NEAREST

@@ -77,7 +77,8 @@ class SampleSpec(KernelSpec):
 
     def places(self, target: Target, width: int) -> dict[str, int]:
         """The slots about scratch, for rows of so many pixels."""
-        return {"bytes": _BUFFERS + width * self.channels * 4 + 4 * target.vector_bytes}
+        whole = width + LANES  # what lies outside is filled by so many pixels, also behind the end of a row
+        return {"bytes": _BUFFERS + whole * self.channels * 4 + 4 * target.vector_bytes}
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         return args["bytes"]
