@@ -319,3 +319,18 @@ def test_colours_of_16_bits() -> None:
     np.testing.assert_allclose(back[middle].astype(int), image[middle].astype(int), atol=60)
     with pytest.raises(ShapeError, match="uint16"):
         cv.cvtColor(image, cv.COLOR_BGR2HSV)
+
+
+@pytest.mark.parametrize("kind", ["u1", "u2", "f4", "f8"])
+def test_planes_of_any_form_are_merged(kind: str) -> None:
+    planes = [np.random.default_rng(n).integers(0, 99, (12, 15)).astype(kind) for n in range(3)]
+    want = np.stack(planes, 2)
+    apart = [np.dstack([p, p])[..., 0] for p in planes]
+    for given in (planes, tuple(planes), apart, [p[..., None] for p in planes], [planes[0], *apart[1:]]):
+        found = np.asarray(cv.merge(given))
+        np.testing.assert_array_equal(found, want)
+        assert found.dtype == want.dtype
+    with pytest.raises(MNNError):
+        cv.merge([planes[0], planes[1][:5]])
+    with pytest.raises(MNNError):
+        cv.merge([planes[0], None])

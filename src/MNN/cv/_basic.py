@@ -79,6 +79,8 @@ def split(m: ArrayLike) -> list[Var]:
 
 def merge(mv: Sequence[ArrayLike]) -> Var:
     """One picture of several channels, each (h, w) or (h, w, c). Arrays of another number of axes get one more."""
+    if type(mv) in (list, tuple) and mv and (usual := arranging.merged_planes(mv)) is not None:
+        return _wrap(usual)
     arrays = [as_array(part, "mv") for part in mv]
     if arrays and arrays[0].ndim not in (2, 3) and (arrays[0].ndim != 4 or len(arrays[0]) != 1):
         return _wrap(_stacked(arrays))
