@@ -143,11 +143,13 @@ Of all 204 cases (`--clock processor`, bytes and floats of one and three channel
 1.03, and 10 are below 0.5, on a machine where seven others measured at the same time and a ratio differs by up to a
 half from run to run (0.91 and 19 in a run of the version before, an hour earlier). Kernels are called with arrays
 straight, without `ctypes`, and bytes are packed by instructions that saturate: `threshold`, borders, `flip`,
-`getRectSubPix` and `bilateralFilter` of one channel of bytes, which were 0.29 to 0.48, are above 0.5 now. Below are
-points and lines of one pixel (0.25 to 0.48), nearly all of which is the cost of a call, 4 to 14 microseconds where
-OpenCV's is 2 to 7; a polygon filled and a circle of some pixels' width in bytes (0.45, 0.43); three floats merged
+`getRectSubPix` and `bilateralFilter` of one channel of bytes, which were 0.29 to 0.48, are above 0.5 now. Below were
+points, lines and polygons of few pixels (0.25 to 0.48), nearly all of which was the cost of a call; three floats merged
 (0.36, 1.19 by itself); and nearest pixels of a float by `warpPerspective` (0.44), whose places are found in f64
-here.
+here. Since then shapes and points are read by generated code. Of single calls in turns with OpenCV (Zen 1, with other
+programs running) the ratios are 1.1 for a line, 1.25 for a rectangle, 1.1 for a circle, 1.4 for `fillPoly` and 1.5 for
+`drawContours` of four corners (before: 0.10 to 0.15 there), and of 60 points 0.58 for `boundingRect`, 0.64 for
+`contourArea`, 0.52 for `minAreaRect` and 0.36 for `convexHull` (before: 0.14 to 0.21).
 
 Drawing, regions, hulls, histograms and copies under a mask are generated kernels: of their 52 cases among these the
 geometric mean is 1.01, and 8 are below 0.5. Lines with `LINE_AA` are not among the cases: they are drawn as samples,
