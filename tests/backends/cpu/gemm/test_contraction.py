@@ -182,6 +182,16 @@ def test_tall_tiles_with_and_without_asking_ahead(tile: tuple[int, int], fetches
             check(Problem(spec, 3 * tile[0] + 5, 3 * nr - 2, 35, taps=2), own, 2 * tile[0], 2 * nr, checked=True)
 
 
+@TARGETS
+@pytest.mark.parametrize("rows", [12, 200])
+def test_lines_are_asked_for_once_or_not_at_all(target: Target, rows: int) -> None:
+    """With few tiles of rows each turn asks for a line of its own, with many for none."""
+    tile = TILES.get(target.name, (4, 2))
+    problem = Problem(ContractSpec(F32, F32, F32, F32, *tile), rows, 70, 37)
+    for own in (target, dataclasses.replace(target, asks_in_vain=True)):
+        check(problem, own, -(-rows // tile[0]) * tile[0], 2 * problem.spec.nr(own), checked=True)
+
+
 @pytest.mark.parametrize("tile", [(1, 1), (1, 5), (9, 3), (5, 5), (12, 1)], ids=str)
 def test_vectors_of_half_the_width(tile: tuple[int, int]) -> None:
     for target in util.TARGETS:

@@ -11,6 +11,7 @@ import pytest
 from MNN.backends.cpu.codegen import toolchain
 from MNN.backends.cpu.codegen.assembly import examine
 from MNN.backends.cpu.products.register_tiles import pack_b
+from MNN.backends.cpu.strassen.code import emit_strassen
 from MNN.backends.cpu.strassen.cost import chunk_of
 from MNN.backends.cpu.strassen.spec import StrassenSpec, tables
 from MNN.backends.cpu.strassen.sums import LARGEST, StrassenSumsSpec
@@ -194,3 +195,20 @@ def test_error_is_that_of_plain_sums(target: Target, levels: int) -> None:
         one_by_one += x[:, i : i + 1] * w[i]
     found = run(target, x, w, StrassenSpec(4, 2, levels), {}, False)
     assert np.abs(found - exact).std() <= (1 + levels) * np.abs(one_by_one - exact).std()
+
+
+def test_nothing_is_asked_for_in_vain() -> None:
+    """Where asking again costs, only A is asked for, and there is other code: another key."""
+    usual, spec = named_target("avx2"), StrassenSpec(5, 2)
+    other = replace(usual, asks_in_vain=True)
+    assert usual.key() != other.key()
+    texts = [emit_strassen(spec, t) for t in (usual, other)]
+    assert ["i32 2, i32 1)" in text for text in texts] == [True, False]  # the second-level cache
+    assert "i32 3, i32 1)" in texts[1]
+
+
+@TARGETS
+def test_products_that_ask_for_nothing_are_the_same(target: Target) -> None:
+    x, w = numbers(61, 384, 300)
+    found = [run(t, x, w, StrassenSpec(2, 2), {}, True, pieces=2) for t in (target, replace(target, asks_in_vain=True))]
+    np.testing.assert_array_equal(*found)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import platform
 import sys
+from dataclasses import replace
 
 import llvmlite.binding as llvm
 import pytest
 
 from MNN.backends.cpu.codegen import toolchain
+from MNN.backends.cpu.inner_product.cost import has_inner_product
 from MNN.backends.cpu.lang.module import F32, Kernel
+from MNN.backends.cpu.products.register_tiles import step_cycles
 from MNN.backends.cpu.targets import families, host_target, named_target, target_names, x86
 from MNN.errors import UnsupportedError
 from MNN.ir.dtype import DType
@@ -98,3 +101,41 @@ def test_tiles_need_permission(permitted: bool, monkeypatch: pytest.MonkeyPatch)
 def test_asking_for_tiles_where_there_are_none_is_a_refusal() -> None:
     has = llvm.get_host_cpu_features().get("amx-tile", False)
     assert x86._tiles_permitted() in ((True, False) if has else (False,))
+
+
+@pytest.mark.parametrize(
+    ("told", "features", "splits"),
+    [
+        ((0b0011, 0, 0, 0), ["sse4a"], True),  # FP128
+        ((0b0011, 0, 0, 0), ["sse4a", "clwb"], True),
+        ((0b0110, 0, 0, 0), ["sse4a"], False),  # FP256
+        ((0b1000, 0, 0, 0), ["sse4a"], False),
+        ((0, 0, 0, 0), ["sse4a"], True),  # a hypervisor leaves it empty
+        ((0, 0, 0, 0), ["sse4a", "clwb"], False),
+        (None, ["sse4a", "clwb"], False),
+        ((0b0011, 0, 0, 0), [], False),  # others have no such leaf
+    ],
+)
+def test_cores_that_split_256_bits_say_so(
+    told: tuple[int, int, int, int] | None, features: list[str], splits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(x86, "told", lambda leaf: told if leaf == 0x8000001A else None)
+    family = families()["x86"]
+    found = family.granted(frozenset([*named_target("avx2").features, *features]))
+    target = family.choose(found, None)
+    assert target is not None
+    assert target.split_vectors == splits
+    assert target.fma_per_cycle == (1.0 if splits else 2.0)
+    assert target.separate_adders == ("sse4a" in features and not splits)
+    assert has_inner_product(target) == target.separate_adders
+    assert set(target.features) == set(named_target("avx2").features)  # LLVM hears nothing of it
+    half = target.narrowed()
+    assert (half.vector_bytes, half.fma_per_cycle) == (16, 2 * target.fma_per_cycle)
+
+
+def test_vectors_that_are_split_take_two_loads() -> None:
+    whole = replace(named_target("avx2"), fma_per_cycle=1.0, fma_latency=5)
+    split = replace(whole, split_vectors=True)
+    assert step_cycles(split, DType.F32, 64, 6, 2) == step_cycles(whole, DType.F32, 64, 6, 2) == 12.0
+    assert step_cycles(split, DType.F32, 64, 12, 1) > 12.0  # a scalar in all lanes takes a unit that multiplies
+    assert step_cycles(split, DType.F32, 64, 1, 8) > step_cycles(whole, DType.F32, 64, 1, 8)

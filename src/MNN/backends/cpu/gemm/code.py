@@ -31,7 +31,7 @@ whole lines, on processors that do not fetch ahead, it is worth one (13 rows, de
 _AT_ONCE = 2
 """Lines of B that a tile asks for where there are many rows, instead of one in every turn of the loop over its sum: two
 registers less there, which is 10 cycles a tile."""
-
+_SELDOM = 16  # bytes of B for a turn: from here on lines are asked for four times at most (Target.asks_in_vain)
 FEW_TILES = 4
 """Tiles of rows that read a plain panel of B as it lies."""
 
@@ -163,9 +163,12 @@ class Contract(TileStore):
         """Asks for a part of the next panel of B where that is done; takes its place from ``sums``, gives the next."""
         if not self.prefetches or self.spec.many_rows:
             return []
-        far = sums.pop()
-        self.b.prefetch(far, 2)
-        return [self.b.gep(far, I8, self.stride)]
+        b, far = self.b, sums.pop()
+        if self.target.asks_in_vain:
+            b.if_(b.icmp("sge", self.stride, _SELDOM), lambda: b.prefetch(far, 2))
+        else:
+            b.prefetch(far, 2)
+        return [b.gep(far, I8, self.stride)]
 
     def _panel(self, base: Value, m0: Value) -> tuple[Value, Value | int]:
         """The address of this panel of B and the distance of its rows."""

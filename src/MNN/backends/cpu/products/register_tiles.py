@@ -53,6 +53,9 @@ _FEW_SUMS = 0.3
 with 9, beside 12."""
 _ALL_LOADS = 1.2
 """What loads cost where every multiply-add has one, twice a cycle."""
+_ALL_BROADCASTS = 1.2
+"""What arithmetic costs there where full vectors of 32 bytes take two passes: to put a scalar into all lanes takes a
+unit that multiplies (12 multiply-adds with 12 scalars take 14.8 cycles, with 6 of them 12)."""
 _LANES_OF_HALF = 10
 """Rows from which on LLVM moves vectors of A about, where lanes of f16 are taken."""
 _WAITING = 0.1
@@ -116,7 +119,10 @@ def step_cycles(target: Target, acc: DType, k: int, mr: int, nv: int) -> float:
         arithmetic = max(arithmetic, target.fma_latency)
     rows = mr / target.lanes(acc) if target.lane_operand else mr
     spilled = max(0, mr + 3 - target.general_registers)
-    loads = (rows + nv + spilled) / target.loads_per_cycle
+    passes = 2 if target.split_vectors and not target.broadcast_operand else 1
+    loads = (rows + passes * nv + spilled) / target.loads_per_cycle
+    if nv == 1 and passes > 1:
+        arithmetic *= _ALL_BROADCASTS
     if nv == 1 and target.broadcast_operand and target.vector_bytes < 64:
         loads *= _ALL_LOADS
     if mr > _L1_WAYS and k * acc.size % _L1_PERIOD == 0:

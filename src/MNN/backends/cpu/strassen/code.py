@@ -213,7 +213,7 @@ class _Strassen(TileStore):
             left_at = b.gep(a, F32, start)
             asked = b.gep(a, F32, loop.index * spec.mr)
             for u in range(UNROLL):
-                if u % 2 == 0:
+                if u % 2 == 0 and not self.target.asks_in_vain:
                     b.prefetch(far, 2)
                     far = b.gep(far, I8, self.stride)
                 b.prefetch(b.gep(asked, F32, (_A_AHEAD + u) * spec.mr))

@@ -54,6 +54,9 @@ class Target:
     """How LLVM should pick instructions, as its names of switches: nothing that a processor has or lacks."""
     fetches_ahead: bool = False
     """The processor brings streams of whole lines from far away in time, so that kernels need not ask for them."""
+    asks_in_vain: bool = False
+    """Asking for a line of weights time and again costs more than is gained (196 rows, depth 1024, 512 columns: 31
+    GFLOP/s, not asked for 38; Strassen's 22 and 40; with 12 rows, asked for once 36, not at all 32)."""
     fma_per_cycle: float = 2.0
     loads_per_cycle: float = 2.0
     fma_latency: int = 4
@@ -127,6 +130,7 @@ class Target:
             self.vector_registers,
             self.tune,
             self.fetches_ahead,
+            self.asks_in_vain,
             *self.emulated,
         )
         return "|".join(map(str, code))

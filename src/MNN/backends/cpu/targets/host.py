@@ -14,6 +14,7 @@ import json
 import mmap
 import platform
 import sys
+from collections.abc import Callable
 
 from MNN.backends.cpu.targets.pages import protect
 from MNN.cache.entries import Cache
@@ -40,6 +41,7 @@ _LEAVES = ((0, 0), (1, 0), (7, 0), (7, 1), (7, 2), (0xD, 0), (0xD, 1), (0x19, 0)
 """Where features are listed."""
 _SAVES = 1 << 27
 """In leaf 1: XGETBV may be used."""
+_Registers = tuple[int, int, int, int]
 
 
 @functools.cache
@@ -79,8 +81,15 @@ def _key() -> str:
     return f"processor-{hashlib.sha256(whole.encode()).hexdigest()[:40]}"
 
 
-def _said() -> bytes | None:
-    """What the processor says of itself, None where it cannot be asked."""
+def told(leaf: int, part: int = 0) -> _Registers | None:
+    """EAX, EBX, ECX and EDX of a leaf of CPUID; None where the processor has no such leaf or cannot be asked."""
+    asks = _questions()
+    return asks[0](leaf, part) if asks is not None else None
+
+
+@functools.cache
+def _questions() -> tuple[Callable[[int, int], _Registers | None], Callable[[], int]] | None:
+    """CPUID and XGETBV as functions; None where code cannot be run, or is not x86-64's."""
     if platform.machine() != "x86_64" or not sys.platform.startswith("linux") or sys.maxsize < 1 << 32:
         return None
     try:
@@ -91,23 +100,39 @@ def _said() -> bytes | None:
         protect(base, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC)
     except OSError:
         return None
-    cpuid = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)(base)
-    out = (ctypes.c_uint32 * 4)()
+    asks = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)(base)
+
+    def cpuid(leaf: int, part: int, code: mmap.mmap = memory) -> _Registers | None:
+        out = (ctypes.c_uint32 * 4)()
+        asks(ctypes.addressof(out), leaf & 0x80000000, 0)
+        if leaf > out[0]:
+            return None
+        asks(ctypes.addressof(out), leaf, part)
+        return out[0], out[1], out[2], out[3]
+
+    return cpuid, ctypes.CFUNCTYPE(ctypes.c_uint32)(base + start)
+
+
+def _said() -> bytes | None:
+    """What the processor says of itself, None where it cannot be asked."""
+    asks = _questions()
+    if asks is None:
+        return None
+    cpuid, xgetbv = asks
     said: list[int] = []
     for leaf, part in _LEAVES:
-        cpuid(ctypes.addressof(out), leaf & 0x80000000, 0)
-        if leaf > out[0]:
+        registers = cpuid(leaf, part)
+        if registers is None:
             continue
-        cpuid(ctypes.addressof(out), leaf, part)
-        eax, ebx, ecx, edx = out
+        eax, ebx, ecx, edx = registers
         if leaf == 1:
             ebx &= 0xFFFF00  # which core it is that answers
             if ecx & _SAVES:
-                said.append(ctypes.CFUNCTYPE(ctypes.c_uint32)(base + start)())
+                said.append(xgetbv())
         if leaf == 0xD:
             ebx = 0  # bytes of what is in use just now
         said += [leaf, part, eax, ebx, ecx, edx]
     return b"".join(number.to_bytes(4, "little") for number in said)
 
 
-__all__ = ["processor", "remember"]
+__all__ = ["processor", "remember", "told"]

@@ -7,6 +7,7 @@ import dataclasses
 import sys
 
 from MNN.backends.cpu.targets.base import Family, Target, register
+from MNN.backends.cpu.targets.host import told
 
 _SSE41 = ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "ssse3")
 _AVX2 = (*_SSE41, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "sse4.2")
@@ -86,11 +87,33 @@ def _choose(found: frozenset[str], bound: str | None) -> Target | None:
     return None
 
 
+_HALVES = "halves256"
+"""Stands among the features for processors that split a 256-bit operation over units of 128 bits."""
+_OPTIMISATION_LEAF, _WIDE_UNITS = 0x8000001A, 0b1100
+"""Performance optimisation identifiers ("AMD64 Architecture Programmer's Manual", volume 3, appendix E.4.18): in EAX,
+what a floating-point unit takes at once is FP128 (bit 0), FP256 (bit 2) or, since then, FP512 (bit 3)."""
+
+
+def _splits_256(found: frozenset[str]) -> bool:
+    """Whether 256-bit operations are split: cores with SSE4a say so themselves. Under a hypervisor that leaves that
+    empty, those are taken for such that have no CLWB, as the first cores with units of 256 bits do."""
+    if not found.issuperset({"sse4a", "avx2"}):
+        return False
+    said = told(_OPTIMISATION_LEAF)
+    return not said[0] & _WIDE_UNITS if said is not None and said[0] else "clwb" not in found
+
+
 def _rates(target: Target, found: frozenset[str]) -> Target:
     """Cores with SSE4a add on units of their own, and fetch far streams themselves. Those of them with AVX512 but
-    without AVX-VNNI (the first ones) split a 512-bit operation over units of 256 bits."""
+    without AVX-VNNI (the first ones) split a 512-bit operation over units of 256 bits; those that split 256-bit
+    operations need a part of the adders for multiply-adds, which have three operands (measured: six of them beside six
+    additions of 256 bits take 9.4 cycles)."""
     if "sse4a" not in found:
         return target
+    if target.name == "avx2" and _HALVES in found:
+        return dataclasses.replace(
+            target, fetches_ahead=True, asks_in_vain=True, split_vectors=True, fma_per_cycle=1.0, fma_latency=5
+        )
     split = target.name == "avx512" and "avxvnni" not in found
     rate = 1.0 if split else target.fma_per_cycle
     return dataclasses.replace(
@@ -119,6 +142,8 @@ def _tiles_permitted() -> bool:
 
 
 def _granted(found: frozenset[str]) -> frozenset[str]:
+    if _splits_256(found):
+        found |= {_HALVES}
     if "amx-tile" in found and not _tiles_permitted():
         return frozenset(f for f in found if not f.startswith("amx-"))
     return found
