@@ -169,11 +169,36 @@ def split_to_list(e: Exporter, node: Node) -> str:
 @exports("DFT")
 def dft(e: Exporter, node: Node) -> str:
     scalar = e.const(np.zeros(0, np.int64))
+    if e.value(node, 1) is not None and e.ints(e.value(node, 1)) is None:
+        return _of_computed_length(e, node)
     length = "" if e.value(node, 1) is None else e.op("Reshape", e.i64(node, 1), scalar)
     given = e.value(node, 2) is not None
     axis = e.op("Reshape", e.i64(node, 2), scalar) if given else e.const(e.integer(node, "axis"))
     flags = {key: e.flag(node, key) for key in ("inverse", "onesided")}
     return e.op("DFT", _bins(e, node, _pairs(e, node)), length, axis, **flags)
+
+
+def _of_computed_length(e: Exporter, node: Node) -> str:
+    """Where the length is computed, onnx (1.23) takes results for as long as signals, ONNX Runtime their memory, too:
+    the signal is made as long first, half a spectrum whole."""
+    axes = e.ints(e.value(node, 2)) if e.value(node, 2) is not None else [e.integer(node, "axis")]
+    if not axes:
+        raise e.unsupported(node, "a transform along an axis that is computed")
+    inverse, onesided = e.flag(node, "inverse"), e.flag(node, "onesided")
+    half, given, along = inverse and onesided, _pairs(e, node), e.const(axes)
+    one, two = e.const([1]), e.const([2])
+    length = e.op("Reshape", e.i64(node, 1), one)
+    taken = e.op("Add", e.op("Div", length, two), one) if half else length
+    longer = e.op("Pad", given, e.op("Concat", e.const([0]), taken, axis=0), "", along)
+    signal = e.op("Slice", longer, e.const([0]), taken, along)
+    scalar = e.const(axes[0])
+    if not half:
+        return e.op("DFT", signal, "", scalar, inverse=inverse, onesided=onesided)
+    last = e.op("Div", e.op("Sub", length, one), two)
+    mirrored = e.op("Slice", signal, last, e.const([0]), along, e.const([-1]))
+    conjugate = e.op("Mul", mirrored, e.const([1, -1], e.dtype(e.value(node, 0))))
+    whole = e.op("DFT", e.op("Concat", signal, conjugate, axis=axes[0]), "", scalar, inverse=1)
+    return e.op("Slice", whole, e.const([0]), one, e.const([-1]))
 
 
 def _pairs(e: Exporter, node: Node) -> str:
