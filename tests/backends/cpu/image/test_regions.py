@@ -86,7 +86,7 @@ def test_histograms() -> None:
             tables = [
                 (np.where(np.arange(256) < 9 * (number + 1), stride, NOWHERE)).astype(np.int32) for stride in (0, 5)
             ]
-            numbers = {"low": 0.0, "high": 256.0, "scale": 7 / 256}
+            numbers = {"low": 0.0, "high": 256.0, "scale": 7 / 256, "shift": 0.0}
             own: dict[str, int] = {}
             for i, stride in enumerate((7, 1)):
                 values = {"size": 7, "stride": stride, "img": img.ctypes.data, **lines, "table": tables[i].ctypes.data}
