@@ -160,7 +160,7 @@ def test_residual_is_fused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stride", "dilation", "groups", "c"), [(3, 1, 1, 64), (2, 2, 1, 64), (1, 2, 1, 64), (1, 1, 16, 64), (1, 1, 1, 3)]
+    ("stride", "dilation", "groups", "c"), [(3, 1, 1, 64), (2, 2, 1, 64), (1, 1, 16, 64), (1, 1, 1, 3)]
 )
 def test_where_it_does_not_apply(stride: int, dilation: int, groups: int, c: int) -> None:
     def build(b: Builder, x: Tensor) -> Tensor:

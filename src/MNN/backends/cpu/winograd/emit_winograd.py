@@ -18,9 +18,10 @@ from MNN.backends.cpu.packing.filters import columns_innermost
 from MNN.backends.cpu.products.algorithms import Contraction, contraction_algorithm
 from MNN.backends.cpu.products.emit_epilogue import Epilogue
 from MNN.backends.cpu.products.epilogue import masks_work
+from MNN.backends.cpu.products.operand_access import OperandAccess
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.targets.instructions import capability as can
-from MNN.backends.cpu.winograd.axes import Axes, choose_axes
+from MNN.backends.cpu.winograd.axes import Axes, Phases, choose_axes, dilations_apart, phases
 from MNN.backends.cpu.winograd.cost import Plan, filter_cycles, inner_product_applies, int16_plans, plans
 from MNN.backends.cpu.winograd.depth import depth_tile
 from MNN.backends.cpu.winograd.fixed import FixedLayout, applies, largest_weights, pack_fixed
@@ -57,24 +58,30 @@ def winograd_candidates(e: Emitter, work: Contraction, settled: str = "") -> lis
         or not (int16 or (kind in (DType.F32, DType.BF16) and (w.dtype is DType.F32 or not constant)))
         or (prim.groups != 1 and not (constant and kind is DType.F32))
         or (axes := choose_axes(w.shape[2:])) is None
-        or any(prim.dilations[a] != 1 for a in range(len(shape) - 2) if a != axes.depth)
+        or (apart := dilations_apart(prim, axes)) is None
+        or (max(apart) > 1 and not constant)
         or not (strides := _strides(prim, axes)) <= ({1} if int16 else {1, 2})
         or len(strides) > 1
         or (w.const is not None and not int16 and not e.pool.even((e.origin, "even", id(w.const)), w.const))
     ):
         return []
-    (oh, ow), (rh, rw) = axes.plane(shape[2:], 1), axes.plane(w.shape[2:], 1)
+    longest = tuple([-(-n // d) if d > 1 else n for n, d in zip(shape[2:], apart, strict=True)])
+    (oh, ow), (rh, rw) = axes.plane(longest, 1), axes.plane(w.shape[2:], 1)
     stride = min(strides, default=1)
     fixed = constant and kind is DType.BF16 and e.precision == "low" and applies(e.target, w.shape[1])
-    images = shape[0] * elements([shape[2 + a] for a in axes.others])
+    images = shape[0] * elements([shape[2 + a] for a in axes.others]) * elements(apart)
     third = [axes.along_depth(numbers, 1) for numbers in (shape[2:], w.shape[2:], prim.strides, prim.dilations)]
     channels = w.shape[1], w.shape[0] // prim.groups
     conv_work = Work(images, oh, ow, *channels, rh, rw, fixed, stride, *third, groups=prim.groups)
-    conv = _Conv(e, product, w, conv_work, axes, prim)
+    if max(apart) == 1:
+        convs = [_Conv(e, product, w, conv_work, axes, axes, shape, prim.strides)]
+    else:
+        convs = [_phase(e, product, w, conv_work, axes, prim, part) for part in phases(shape[2:], apart)]
     found = []
     choice_key: tuple[object, ...] = (e.origin, "Winograd", conv_work.c, conv_work.n, rh, rw, conv_work.stride)
     choice_key += (conv_work.taps,) if conv_work.taps > 1 else ()
     choice_key += ("groups", prim.groups) if prim.groups > 1 else ()
+    choice_key += ("dilations", apart) if max(apart) > 1 else ()
     earlier = e.pool.kept_choices.get(choice_key) or {}
     tiles = dict(earlier)
     room = replace(conv_work, images=room_of(images), oh=room_of(oh), ow=room_of(ow), depths=room_of(third[0]))
@@ -85,10 +92,35 @@ def winograd_candidates(e: Emitter, work: Contraction, settled: str = "") -> lis
     for plan in ways:
         tiles.setdefault((plan.mh, plan.mw), (plan.mr, plan.nv))
         cycles = plan.cycles + (0.0 if constant else filter_cycles(e.target, conv_work, plan))
-        found.append(Candidate(plan.name(conv_work), cycles, lambda plan=plan: conv.emit(plan)))  # type: ignore[misc]
+        found.append(Candidate(plan.name(conv_work), cycles, lambda plan=plan: _emit(convs, plan)))  # type: ignore[misc]
     if len(tiles) > len(earlier):
         e.pool.kept_choices.note(choice_key, tiles)
     return found
+
+
+def _emit(convs: Sequence[_Conv], plan: Plan) -> None:
+    for conv in convs:
+        conv.emit(plan)
+
+
+def _phase(e: Emitter, product: Product, w: Tensor, work: Work, axes: Axes, prim: p.Conv, part: Phases) -> _Conv:
+    """Some results of a dilated convolution, ``work`` being the longest of these."""
+
+    def moved(side: OperandAccess, strides: st.Ints) -> OperandAccess:
+        place = part.place(side.place, strides)
+        return replace(side, place=place._replace(strides=part.strides(strides)), strides=part.strides(strides))
+
+    epilogue = product.epilogue
+    operands = [(kind, moved(side, side.strides) if kind in PER_PIXEL else side) for kind, side in epilogue.operands]
+    a, c = (moved(side, side.place.strides) for side in (product.a, product.c))
+    apart, shape = part.axes(axes), part.shape(prim.outputs[0].shape)
+    (oh, ow), rank = apart.plane(shape[2:], 1), len(prim.strides)
+    images = shape[0] * elements([shape[2 + a] for a in apart.others])
+    depths = apart.along_depth(shape[2:], 1)
+    return _Conv(
+        e, replace(product, a=a, c=c, epilogue=replace(epilogue, operands=operands)), w,
+        replace(work, images=images, oh=oh, ow=ow, depths=depths), apart, axes, shape, (*prim.strides, *[1] * rank),
+    )  # fmt: skip
 
 
 def _strides(prim: p.Conv, axes: Axes) -> set[int]:
@@ -182,13 +214,18 @@ def _packed_fixed(e: Emitter, w: Tensor, axes: Axes, spec: WinogradSpec) -> tupl
 
 
 class _Conv:
-    """One convolution with everything that a plan needs to be emitted."""
+    """One convolution with everything that a plan needs to be emitted: its results are ``shape``, along whose spatial
+    dimensions windows move by ``strides``, and of which ``axes`` tell; ``windows`` are those of the weights."""
 
-    def __init__(self, e: Emitter, product: Product, w: Tensor, work: Work, axes: Axes, prim: p.Conv) -> None:
+    def __init__(
+        self, e: Emitter, product: Product, w: Tensor, work: Work, axes: Axes, windows: Axes, shape: st.Ints,
+        strides: st.Ints,
+    ) -> None:  # fmt: skip
         acc, out = DType.I32 if product.a.dtype.is_int else DType.F32, product.c.dtype
         if product.epilogue.body is None and out is not acc:
             product = replace(product, epilogue=Epilogue(body_of([acc], lambda b, v: b.cast(v, out))))
-        self.e, self.product, self.w, self.work, self.axes, self.prim = e, product, w, work, axes, prim
+        self.e, self.product, self.w, self.work, self.axes = e, product, w, work, axes
+        self.windows, self.shape, self.strides = windows, shape, strides
 
     def emit(self, plan: Plan) -> None:
         e, work, epilogue = self.e, self.work, self.product.epilogue
@@ -269,8 +306,8 @@ class _Conv:
     def _tiles(self, plan: Plan) -> OffsetTable:
         """The table of tiles, see :class:`MNN.backends.cpu.winograd.spec.WinogradSpec`."""
         work, axes, operands = self.work, self.axes, self.product.epilogue.operands
-        images = [self.prim.outputs[0].shape[a] for a in (0, *(2 + a for a in axes.others))]
-        moved = (1, *self.prim.strides)
+        images = [self.shape[a] for a in (0, *(2 + a for a in axes.others))]
+        moved = (1, *self.strides)
         outputs = plan.depths, plan.mh, plan.mw
         extents = (*images, *(-(-n // m) for n, m in zip((work.depths, work.oh, work.ow), outputs, strict=True)))
         alone = (0,) * len(images)
@@ -309,9 +346,9 @@ class _Conv:
         """U and what belongs to it, made once; and the elements of 4 bytes from one tap's to the next."""
         e, w, work = self.e, self.w, self.work
         if spec.acc is DType.I32:
-            return _packed_words(e, w, self.axes, spec)
+            return _packed_words(e, w, self.windows, spec)
         if spec.fixed:
-            return _packed_fixed(e, w, self.axes, spec)
+            return _packed_fixed(e, w, self.windows, spec)
         form = spec.mh, spec.mw, spec.rh, spec.rw, spec.nr(e.target), spec.stride
         head = HEAD if spec.inner_product else 0
         made = WinogradWeightsSpec(*form)
@@ -341,8 +378,8 @@ class _Conv:
         e, work = self.e, self.work
         size = made.size(work.c, work.n, head)
         w_n, w_c, *rest = place.strides
-        w_h, w_w = self.axes.plane(rest, 0)
-        step, third = min(_STEP, work.c), self.axes.along_depth(rest, 0)
+        w_h, w_w = self.windows.plane(rest, 0)
+        step, third = min(_STEP, work.c), self.windows.along_depth(rest, 0)
         for number in range(work.groups * work.taps):
             group, tap = divmod(number, work.taps)
             at = place._replace(offset=place.offset + group * work.n * w_n + tap * third)
