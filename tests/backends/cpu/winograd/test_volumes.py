@@ -78,7 +78,7 @@ def test_random_blocks(seed: int, precision: str) -> None:
     assert spec.deep
     assert "mn" in spec.operands
     if precision == "low":
-        assert spec.fixed == applies(host_target(), c)
+        assert spec.fixed == (spec.x is DType.BF16 and applies(host_target(), c))
     elif not whole:
         assert not spec.inner_product
 
