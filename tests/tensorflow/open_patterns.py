@@ -240,3 +240,13 @@ for _padding in ("SAME", "VALID"):
         ),
         f(2, 11, 2),
     )
+
+
+def blocked(x: Any) -> Any:
+    """Blocks over one axis of several, as long as the graph computes."""
+    longer = [[1, 1 + tf.shape(x)[1] % 2]]
+    return tf.batch_to_space(tf.nn.relu(tf.space_to_batch(x, [2], longer)), [2], longer)
+
+
+for _shape in ((2, 7), (2, 6, 3), (2, 7, 5, 3)):
+    p(f"blocked_{len(_shape)}", blocked, f(*_shape))

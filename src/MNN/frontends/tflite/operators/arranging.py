@@ -195,12 +195,12 @@ def batches(ctx: Context, node: TfliteNode) -> Value:
     rank = node.rank(0)
     if rank not in (3, 4) or len(block) != rank - 2 or len(border) != 2 * len(block):
         raise node.malformed(f"blocks {block} with borders {border} for {rank} dimensions")
-    x = x if rank == 4 else ctx.op("Unsqueeze", x, squeezeDims=[2])
-    block, border = (block, border) if rank == 4 else ([*block, 1], [*border, 0, 0])
+    x = x if rank == 4 else ctx.op("Unsqueeze", x, squeezeDims=[1])  # as convolutions have lines
+    block, border = (block, border) if rank == 4 else ([1, *block], [0, 0, *border])
     op = "SpaceToBatchND" if node.op.startswith("SPACE") else "BatchToSpaceND"
     if op == "SpaceToBatchND" and q is not None and q.zero.any():
         fill = ctx.const(int(q.zero.reshape(-1)[0]), x.dtype)
         x, border = ctx.op("Padding", x, ctx.const([0, 0, *border, 0, 0]), fill, mode="CONSTANT"), [0, 0, 0, 0]
     made = ctx.op(op, ctx.permuted(x, [0, 3, 1, 2]), ctx.const(block), ctx.const(border))
     made = ctx.channels_last(made)
-    return made if rank == 4 else ctx.op("Squeeze", made, squeezeDims=[2])
+    return made if rank == 4 else ctx.op("Squeeze", made, squeezeDims=[1])

@@ -82,17 +82,19 @@ def batch_blocks(ctx: Context, node: TfNode) -> Value:
     if rank is None or block is None or len(block) > 2 or rank <= len(block) or rank > 4:
         raise node.unsupported("blocks over more than two axes, or of unknown size,", "use one or two axes")
     borders = ctx.op("Reshape", borders, ctx.const([-1]))
-    one = len(block) == 1
-    if one:
-        x, rank = insert_axis(ctx, x, 2), rank + 1
+    one = len(block) == 1 and rank < 4
+    if len(block) == 1 and not one:
         block, borders = [*block, 1], ctx.op("Concat", borders, ctx.const([0, 0], DType.I32), axis=0)
+    elif one:  # as convolutions have lines, so that nothing is moved between them
+        x, rank = insert_axis(ctx, x, 1), rank + 1
+        block, borders = [1, *block], ctx.op("Concat", ctx.const([0, 0], DType.I32), borders, axis=0)
     flat = rank == 3
     if flat:
         x = insert_axis(ctx, x, 3)
     y = _batch_blocks(ctx, node, x, block, borders)
     if flat:
         y = ctx.op("Squeeze", y, squeezeDims=[3])
-    return ctx.op("Squeeze", y, squeezeDims=[2]) if one else y
+    return ctx.op("Squeeze", y, squeezeDims=[1]) if one else y
 
 
 @tf_op("SpaceToBatch", "BatchToSpace")
