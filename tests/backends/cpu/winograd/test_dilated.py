@@ -57,7 +57,8 @@ def test_drawn_convolutions(seed: int, threads: int) -> None:
         pixels = rng.normal(size=y.shape[2:]).astype(np.float32)
         return b.op("mul", b.op("add", b.op("add", y, b.const(bias)), b.op("tanh", y)), b.const(pixels))
 
-    program = check(build, x, threads=threads, precision=("high", "normal")[seed % 2], tol=2e-5)
+    precision = ("high", "normal", "low")[seed % 3]
+    program = check(build, x, threads=threads, precision=precision, tol=2e-2 if precision == "low" else 2e-5)
     assert [c for c in program.commands if isinstance(c.kernel, WinogradSpec)]
 
 
