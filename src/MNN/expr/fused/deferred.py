@@ -88,8 +88,8 @@ class Deferred:
         at_once = count <= programs.MOST and programs.ready()
         if at_once:
             found = programs.run(self)
-            if found is not None:
-                return found
+            if found is not None:  # another thread may have kept them meanwhile
+                return found.copy() if found is self.array else found
         elif self.functions == 1:
             self.passed = True
             if (alone := self.function.alone) is not None and count <= MOST_ALONE:
