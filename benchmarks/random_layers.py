@@ -36,7 +36,8 @@ class Layer:
 
     def text(self) -> str:
         about = " ".join(f"{k}={v}" for k, v in self.attributes.items() if k != "auto_pad")
-        return f"{self.op} {'x'.join(map(str, self.shape))} {about.replace(', ', ',')}"
+        results = "" if self.filters is None else f" to {self.filters[0 if self.op == 'Conv' else 1]}"
+        return f"{self.op} {'x'.join(map(str, self.shape))}{results} {about.replace(', ', ',')}"
 
 
 def _several(draw: Draw, choices: tuple[int, ...], axes: int) -> list[int]:
@@ -58,6 +59,27 @@ def pool(axes: int, op: str) -> Callable[[Draw], Layer]:
         pads = [int(draw.integers(0, k // 2 + 1)) for k in kernel]
         more = {"count_include_pad": int(draw.integers(2))} if op == "AveragePool" else {}
         return Layer(op, shape, {"kernel_shape": kernel, "strides": strides, "pads": pads * 2, **more})
+
+    return make
+
+
+def convolution(axes: int) -> Callable[[Draw], Layer]:
+    """A convolution over so many axes: dilated, in groups or with strides as often as networks have them."""
+
+    def make(draw: Draw) -> Layer:
+        while True:
+            kernel = _several(draw, (1, 2, 3, 3, 3, 4, 5, 7), axes)
+            strides, dilations = _several(draw, (1, 1, 1, 2, 3), axes), _several(draw, (1, 1, 1, 2, 3, 6), axes)
+            groups = int(draw.choice((1, 1, 1, 1, 2, 4, 8, 32)))
+            cin, cout = (int(n) * groups for n in draw.integers(*((3, 400) if groups == 1 else (2, 600 // groups)), 2))
+            shape = 1, cin, *(int(n) for n in draw.integers(4, 80, axes))
+            pads = [int(draw.integers(0, (k - 1) * d // 2 + 1)) for k, d in zip(kernel, dilations, strict=True)]
+            spans = [(k - 1) * d + 1 - 2 * p for k, d, p in zip(kernel, dilations, pads, strict=True)]
+            out = [(n - span) // s + 1 for n, span, s in zip(shape[2:], spans, strides, strict=True)]
+            if min(out) > 0 and _WORK[0] < np.prod(out) * cin * cout * np.prod(kernel) / groups < _WORK[1]:
+                break
+        attributes = {"kernel_shape": kernel, "strides": strides, "dilations": dilations, "group": groups}
+        return Layer("Conv", shape, attributes | {"pads": pads * 2}, (cout, cin // groups, *kernel))
 
     return make
 
@@ -84,6 +106,7 @@ KINDS: dict[str, Callable[[Draw], Layer]] = {
     **{f"max{n}d": pool(n, "MaxPool") for n in (1, 2, 3)},
     **{f"average{n}d": pool(n, "AveragePool") for n in (1, 2, 3)},
     **{f"transposed{n}d": transposed(n) for n in (1, 2, 3)},
+    **{f"convolution{n}d": convolution(n) for n in (1, 2, 3)},
 }
 
 
@@ -100,8 +123,9 @@ def model(layer: Layer, draw: Draw, alone: bool) -> onnx.ModelProto:
     inputs = ["x" if alone else "a"]
     out = channels
     if layer.filters is not None:
-        out = layer.filters[1]
-        inputs.append(filters("w", *layer.filters, depth=channels * int(np.prod(layer.filters[2:]))))
+        out = layer.filters[1 if layer.op == "ConvTranspose" else 0]
+        per_group = channels if layer.op == "ConvTranspose" else layer.filters[1]
+        inputs.append(filters("w", *layer.filters, depth=per_group * int(np.prod(layer.filters[2:]))))
         inputs.append(filters("c", out, depth=1))
     nodes = [helper.make_node(layer.op, inputs, ["y" if alone else "b"], **layer.attributes)]
     if not alone:
