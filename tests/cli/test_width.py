@@ -26,6 +26,7 @@ def _narrow(tmp_path, monkeypatch):
     """A terminal of 80 columns; a cache of its own, and a machine that is measured in no time."""
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     monkeypatch.setenv("MNN_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("MNN_CACHE_LIMIT", raising=False)
     monkeypatch.setattr(Cache, "_off_everywhere", False)
     for name, value in (("_RUN_NS", 2e4), ("_TRIES", 1), ("_ROUNDS", 1), ("_MOST_BYTES", 4 << 20)):
         monkeypatch.setattr(machine, name, value)
