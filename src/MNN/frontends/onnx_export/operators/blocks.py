@@ -9,8 +9,6 @@ import numpy as np
 from MNN.frontends.onnx_export.exporter import Exporter, exports
 from MNN.ir.graph import Node
 
-_END = int(np.iinfo(np.int64).max)
-
 
 @exports("SpaceToDepth", "DepthToSpace")
 def blocks(e: Exporter, node: Node) -> str:
@@ -35,10 +33,12 @@ def batch_blocks(e: Exporter, node: Node) -> str:
     block = e.ints(e.value(node, 1)) if given else e.list_of(node, "blockShape")
     pads = e.ints(e.value(node, 2)) if given else e.list_of(node, "padding")
     x = e.required(node, 0)
-    if block is None or pads is None:
+    if block is None:
         raise e.unsupported(node, "blocks between samples and space that are known only at run time")
-    block, pads = (block, pads) if len(block) == 2 else ([*block, 1], [*pads, 0, 0])
-    if x.shape is None or not all(isinstance(d, int) for d in x.shape):
+    rest = 2 - len(block)
+    block = [*block, *[1] * rest]
+    pads = None if pads is None else [*pads, *[0, 0] * rest]
+    if pads is None or x.shape is None or not all(isinstance(d, int) for d in x.shape):
         return _open_batch_blocks(e, node, block, pads)
     (p, q), (n, c, h, w) = block, (int(d) for d in x.shape)
     if node.op == "SpaceToBatchND":
@@ -54,16 +54,21 @@ def batch_blocks(e: Exporter, node: Node) -> str:
     return e.op("Slice", out, e.const([pads[0], pads[2]]), e.const(ends), e.const([2, 3]))
 
 
-def _open_batch_blocks(e: Exporter, node: Node, block: Sequence[int], pads: Sequence[int]) -> str:
-    """The same of any sizes: each axis is cut, or joined with another, where it is the last one, as a Reshape can leave
-    those in front of it as they are."""
+def _open_batch_blocks(e: Exporter, node: Node, block: Sequence[int], pads: Sequence[int] | None) -> str:
+    """The same of any sizes, with borders that may be computed: each axis is cut, or joined with another, where it is
+    the last one, as a Reshape can leave those in front of it as they are."""
     (p, q), x = block, e.name(e.required(node, 0))
+    if pads is None:
+        given = e.op("Concat", e.line(node, 2), e.const(np.zeros(4, np.int64)), axis=0)  # of one axis or of two
+        before, behind = (e.op("Gather", given, e.const(sides), axis=0) for sides in ([0, 2], [1, 3]))
+    else:
+        before, behind = e.const([pads[0], pads[2]]), e.const([pads[1], pads[3]])
 
     def changed(out: str, order: Sequence[int], shape: Sequence[int]) -> str:
         return e.op("Reshape", e.op("Transpose", out, perm=list(order)), e.const(shape))
 
     if node.op == "SpaceToBatchND":
-        out = e.op("Pad", x, e.const([0, 0, pads[0], pads[2], 0, 0, pads[1], pads[3]]))
+        out = e.op("Pad", x, e.op("Concat", e.const([0, 0]), before, e.const([0, 0]), behind, axis=0))
         out = e.op("Reshape", out, e.const([0, 0, 0, -1, q]))
         out = changed(out, [1, 3, 4, 0, 2], [0, 0, 0, 0, -1, p])  # C, W / q, q, N, H / p, p
         out = changed(out, [0, 4, 1, 5, 2, 3], [0, 0, 0, -1])
@@ -71,5 +76,5 @@ def _open_batch_blocks(e: Exporter, node: Node, block: Sequence[int], pads: Sequ
     out = changed(x, [1, 2, 3, 0], [0, 0, 0, p, q, -1])
     out = changed(out, [5, 0, 1, 3, 2, 4], [0, 0, 0, 0, -1])  # N, C, H, p, W * q
     out = e.op("Transpose", changed(out, [0, 1, 4, 2, 3], [0, 0, 0, -1]), perm=[0, 1, 3, 2])
-    ends = [-pads[1] or _END, -pads[3] or _END]
-    return e.op("Slice", out, e.const([pads[0], pads[2]]), e.const(ends), e.const([2, 3]))
+    ends = e.op("Sub", e.op("Shape", out, start=2), behind)
+    return e.op("Slice", out, before, ends, e.const([2, 3]))
