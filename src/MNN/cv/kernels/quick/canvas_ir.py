@@ -148,6 +148,16 @@ fill:
 no:
   ret i64 -1
 }
+; Runs a kernel that draws, while other threads of Python may run.
+define internal void @paint(ptr %c, ptr %kernel, ptr %slots) {
+entry:
+  %f_save = call ptr @place(ptr %c, i64 $save)
+  %state = call ptr %f_save()
+  call void %kernel(ptr %slots, i64 0, i64 1, ptr null)
+  %f_restore = call ptr @place(ptr %c, i64 $restore)
+  call void %f_restore(ptr %state)
+  ret void
+}
 """
 )
 

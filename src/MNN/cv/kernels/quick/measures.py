@@ -16,7 +16,7 @@ from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.image.points import PointsSpec
 from MNN.backends.cpu.targets.base import Target
 from MNN.cv.kernels.quick import known
-from MNN.cv.kernels.quick.reading_ir import READING
+from MNN.cv.kernels.quick.reading_ir import READING, entry
 from MNN.cv.kernels.run import library
 from MNN.expr.arrays.native.methods import FASTCALL, Method, function_of
 
@@ -186,28 +186,8 @@ run:
 no:
   ret i1 false
 }
-define ptr @kernel(ptr %self, ptr %args, i64 %n) {
-entry:
-  %e = call ptr @place(ptr %self, i64 $DATA)
-  %c = call ptr @place(ptr %e, i64 0)
-  %six = icmp eq i64 %n, 6
-  br i1 %six, label %measure, label %no
-measure:
-  %measured = call i1 @measure(ptr %c, ptr %e, ptr %args)
-  br i1 %measured, label %yes, label %no
-yes:
-  %true = call ptr @place(ptr %c, i64 $true)
-  br label %out
-no:
-  %false = call ptr @place(ptr %c, i64 $false)
-  br label %out
-out:
-  %found = phi ptr [ %true, %yes ], [ %false, %no ]
-  %f_retain = call ptr @place(ptr %c, i64 $retain)
-  call void %f_retain(ptr %found)
-  ret ptr %found
-}
 """
+    + entry(6, "measure")
 )
 
 

@@ -107,4 +107,35 @@ no:
 }
 """
 
-__all__ = ["READING"]
+
+def entry(arguments: int, work: str) -> str:
+    """What CPython calls with so many arguments: True where the function ``work`` of a module, which is given what is
+    common, its own data and the arguments, has done it; False where Python has to."""
+    return _ENTRY.replace("$arguments", str(arguments)).replace("$work", work)
+
+
+_ENTRY = """
+define ptr @kernel(ptr %self, ptr %args, i64 %n) {
+entry:
+  %e = call ptr @place(ptr %self, i64 $DATA)
+  %c = call ptr @place(ptr %e, i64 0)
+  %expected = icmp eq i64 %n, $arguments
+  br i1 %expected, label %do, label %no
+do:
+  %done = call i1 @$work(ptr %c, ptr %e, ptr %args)
+  br i1 %done, label %yes, label %no
+yes:
+  %true = call ptr @place(ptr %c, i64 $true)
+  br label %out
+no:
+  %false = call ptr @place(ptr %c, i64 $false)
+  br label %out
+out:
+  %found = phi ptr [ %true, %yes ], [ %false, %no ]
+  %f_retain = call ptr @place(ptr %c, i64 $retain)
+  call void %f_retain(ptr %found)
+  ret ptr %found
+}
+"""
+
+__all__ = ["READING", "entry"]

@@ -4,6 +4,7 @@ colour, the thickness, the kind of line and the shift."""
 from __future__ import annotations
 
 from MNN.cv.kernels.quick.canvas_ir import CANVAS
+from MNN.cv.kernels.quick.reading_ir import entry
 
 SHAPES = (
     CANVAS
@@ -120,37 +121,13 @@ fill:
   call void @note(ptr %slots, i64 $S_y2, i64 %v)
   call void @note(ptr %slots, i64 $S_x3, i64 %x)
   call void @note(ptr %slots, i64 $S_y3, i64 %v)
-  %f_save = call ptr @place(ptr %c, i64 $save)
-  %state = call ptr %f_save()
-  call void %kernel(ptr %slots, i64 0, i64 1, ptr null)
-  %f_restore = call ptr @place(ptr %c, i64 $restore)
-  call void %f_restore(ptr %state)
+  call void @paint(ptr %c, ptr %kernel, ptr %slots)
   ret i1 true
 no:
   ret i1 false
 }
-define ptr @kernel(ptr %self, ptr %args, i64 %n) {
-entry:
-  %e = call ptr @place(ptr %self, i64 $DATA)
-  %c = call ptr @place(ptr %e, i64 0)
-  %seven = icmp eq i64 %n, 7
-  br i1 %seven, label %draw, label %no
-draw:
-  %drawn = call i1 @draw(ptr %c, ptr %e, ptr %args)
-  br i1 %drawn, label %yes, label %no
-yes:
-  %true = call ptr @place(ptr %c, i64 $true)
-  br label %out
-no:
-  %false = call ptr @place(ptr %c, i64 $false)
-  br label %out
-out:
-  %found = phi ptr [ %true, %yes ], [ %false, %no ]
-  %f_retain = call ptr @place(ptr %c, i64 $retain)
-  call void %f_retain(ptr %found)
-  ret ptr %found
-}
 """
+    + entry(7, "draw")
 )
 
 __all__ = ["SHAPES"]
