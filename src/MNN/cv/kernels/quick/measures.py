@@ -92,8 +92,11 @@ entry:
   %slots = alloca [$words x i64], align 8
   %what_at = alloca i64, align 8
   %x = load ptr, ptr %args, align 8
-  %array = call i1 @is(ptr %c, ptr %x, i64 $array)
-  br i1 %array, label %kind, label %no
+  %count = call i64 @pairs(ptr %c, ptr %x)
+  %most = call i64 @word(ptr %e, i64 16)
+  %less = sub i64 %count, 1
+  %few = icmp ult i64 %less, %most
+  br i1 %few, label %kind, label %no
 kind:
   %element = call ptr @place(ptr %x, i64 $ELEMENT)
   %of_ints = call ptr @place(ptr %c, i64 $ints)
@@ -101,39 +104,7 @@ kind:
   %whole = icmp eq ptr %element, %of_ints
   %singles = icmp eq ptr %element, %of_singles
   %known = or i1 %whole, %singles
-  %p_flags = getelementptr i8, ptr %x, i64 $FLAGS
-  %flags = load i32, ptr %p_flags, align 4
-  %wanted = and i32 %flags, 257  ; dense and aligned
-  %usual = icmp eq i32 %wanted, 257
-  %p_rank = getelementptr i8, ptr %x, i64 $RANK
-  %rank = load i32, ptr %p_rank, align 4
-  %up = sub i32 %rank, 2
-  %listed = icmp ult i32 %up, 2
-  %k1 = and i1 %known, %usual
-  %k2 = and i1 %k1, %listed
-  br i1 %k2, label %sizes, label %no
-sizes:
-  %extents = call ptr @place(ptr %x, i64 $EXTENTS)
-  %count = call i64 @word(ptr %extents, i64 0)
-  %second = call i64 @word(ptr %extents, i64 8)
-  %deep = icmp eq i32 %rank, 3
-  br i1 %deep, label %depth, label %sized
-depth:
-  %third = call i64 @word(ptr %extents, i64 16)
-  %alone = icmp eq i64 %second, 1
-  %pairs_3 = icmp eq i64 %third, 2
-  %good_3 = and i1 %alone, %pairs_3
-  br label %ready
-sized:
-  %good_2 = icmp eq i64 %second, 2
-  br label %ready
-ready:
-  %pairs = phi i1 [ %good_3, %depth ], [ %good_2, %sized ]
-  %most = call i64 @word(ptr %e, i64 16)
-  %less = sub i64 %count, 1
-  %few = icmp ult i64 %less, %most
-  %r1 = and i1 %pairs, %few
-  br i1 %r1, label %wish, label %no
+  br i1 %known, label %wish, label %no
 wish:
   %x_what = call ptr @place(ptr %args, i64 8)
   %good_what = call i1 @whole_of(ptr %c, ptr %x_what, ptr %what_at)

@@ -13,45 +13,16 @@ POLYGONS = (
 ; there are, 0 where it is another one or they are too many.
 define internal i64 @polygon(ptr %c, ptr %x, ptr %to, i64 %at) {
 entry:
-  %array = call i1 @is(ptr %c, ptr %x, i64 $array)
-  br i1 %array, label %kind, label %no
+  %count = call i64 @pairs(ptr %c, ptr %x)
+  %left = sub i64 $most, %at
+  %less = sub i64 %count, 1
+  %few = icmp ult i64 %less, %left
+  br i1 %few, label %kind, label %no
 kind:
   %element = call ptr @place(ptr %x, i64 $ELEMENT)
   %of_ints = call ptr @place(ptr %c, i64 $ints)
   %whole = icmp eq ptr %element, %of_ints
-  %p_flags = getelementptr i8, ptr %x, i64 $FLAGS
-  %flags = load i32, ptr %p_flags, align 4
-  %wanted = and i32 %flags, 257  ; dense and aligned
-  %usual = icmp eq i32 %wanted, 257
-  %p_rank = getelementptr i8, ptr %x, i64 $RANK
-  %rank = load i32, ptr %p_rank, align 4
-  %up = sub i32 %rank, 2
-  %listed = icmp ult i32 %up, 2
-  %k1 = and i1 %whole, %usual
-  %k2 = and i1 %k1, %listed
-  br i1 %k2, label %sizes, label %no
-sizes:
-  %extents = call ptr @place(ptr %x, i64 $EXTENTS)
-  %count = call i64 @word(ptr %extents, i64 0)
-  %second = call i64 @word(ptr %extents, i64 8)
-  %deep = icmp eq i32 %rank, 3
-  br i1 %deep, label %depth, label %sized
-depth:
-  %third = call i64 @word(ptr %extents, i64 16)
-  %alone = icmp eq i64 %second, 1
-  %pairs_3 = icmp eq i64 %third, 2
-  %good_3 = and i1 %alone, %pairs_3
-  br label %ready
-sized:
-  %good_2 = icmp eq i64 %second, 2
-  br label %ready
-ready:
-  %pairs = phi i1 [ %good_3, %depth ], [ %good_2, %sized ]
-  %left = sub i64 $most, %at
-  %less = sub i64 %count, 1
-  %few = icmp ult i64 %less, %left
-  %r1 = and i1 %pairs, %few
-  br i1 %r1, label %copy, label %no
+  br i1 %whole, label %copy, label %no
 copy:
   %from = call ptr @place(ptr %x, i64 $DATA)
   %n = mul i64 %count, 2

@@ -105,6 +105,45 @@ last:
 no:
   ret i1 false
 }
+; How many points are in a dense array (n, 2) or (n, 1, 2), of whatever numbers; 0 where it is another object.
+define internal i64 @pairs(ptr %c, ptr %x) {
+entry:
+  %array = call i1 @is(ptr %c, ptr %x, i64 $array)
+  br i1 %array, label %kind, label %no
+kind:
+  %p_flags = getelementptr i8, ptr %x, i64 $FLAGS
+  %flags = load i32, ptr %p_flags, align 4
+  %wanted = and i32 %flags, 257  ; dense and aligned
+  %usual = icmp eq i32 %wanted, 257
+  %p_rank = getelementptr i8, ptr %x, i64 $RANK
+  %rank = load i32, ptr %p_rank, align 4
+  %up = sub i32 %rank, 2
+  %listed = icmp ult i32 %up, 2
+  %k1 = and i1 %usual, %listed
+  br i1 %k1, label %sizes, label %no
+sizes:
+  %extents = call ptr @place(ptr %x, i64 $EXTENTS)
+  %count = call i64 @word(ptr %extents, i64 0)
+  %second = call i64 @word(ptr %extents, i64 8)
+  %deep = icmp eq i32 %rank, 3
+  br i1 %deep, label %depth, label %sized
+depth:
+  %third = call i64 @word(ptr %extents, i64 16)
+  %alone = icmp eq i64 %second, 1
+  %pairs_3 = icmp eq i64 %third, 2
+  %good_3 = and i1 %alone, %pairs_3
+  br label %ready
+sized:
+  %good_2 = icmp eq i64 %second, 2
+  br label %ready
+ready:
+  %pairs = phi i1 [ %good_3, %depth ], [ %good_2, %sized ]
+  br i1 %pairs, label %yes, label %no
+yes:
+  ret i64 %count
+no:
+  ret i64 0
+}
 """
 
 
