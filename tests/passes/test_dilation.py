@@ -12,7 +12,7 @@ from tests.passes.build import Maker, fires, ops, stays
 def blocks(m: Maker, op: str, x: Value, block: list[int], border: list[int], attributes: bool) -> Value:
     """``border``: before and after, axis by axis."""
     if attributes:
-        return m.op(op, x, blockShape=block, padding=border)
+        return m.op(op, x, blockShape=np.array(block, np.int32), padding=np.array(border, np.int32).reshape(-1, 2))
     return m.op(op, x, m.const(block, np.int32), m.const(border, np.int32))
 
 

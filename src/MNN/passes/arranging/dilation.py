@@ -6,6 +6,8 @@ convolution with no dilation, and the way back (Yu and Koltun 2016, arXiv:1511.0
 
 from __future__ import annotations
 
+import numpy as np
+
 from MNN.ir.graph import Graph, Node
 from MNN.passes.manager import Pass
 from MNN.passes.patterns import attribute, ints, own_padding
@@ -39,7 +41,8 @@ def _geometry(node: Node) -> Geometry | None:
     if len(node.inputs) > 1 and node.inputs[1] is not None:
         block, border = ints(node.inputs[1]), ints(node.inputs[2]) if len(node.inputs) > 2 else None
     else:
-        block, border = ([int(v) for v in attribute(node, key) or ()] for key in ("blockShape", "padding"))
+        given = [attribute(node, key) for key in ("blockShape", "padding")]
+        block, border = ([] if v is None else [int(n) for n in np.asarray(v).reshape(-1)] for v in given)
     if not block or border is None or len(block) > 2 or len(border) != 2 * len(block):
         return None
     rest = 2 - len(block)  # a line of blocks is along the first axis
