@@ -59,7 +59,7 @@ COMMANDS = {
     ),
     "tune": (
         ["bench", "digits.onnx", "--tune", "--runs", "2"],
-        ["work", "uses", "estimated", "measured", "candidates", "noise"],
+        ["work", "uses", "estimated", "measured", "candidates", "choices"],
     ),
     "machine": (["bench", "--machine"], ["at most", "1 thread", "f32 multiply-adds", "reading DRAM"]),
     "cache": (["cache", "size"], ["of at most 4 GB in"]),
