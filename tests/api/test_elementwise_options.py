@@ -57,8 +57,39 @@ def test_every_function_takes_them() -> None:
     }
     assert {getattr(mp, name) for name in (*ONE, *TWO)} < functions
     for function in functions:
-        assert list(inspect.signature(function).parameters)[-2:] == ["out", "where"]
+        assert list(inspect.signature(function).parameters)[-6:] == [
+            "out", "where", "casting", "order", "dtype", "subok",
+        ]  # fmt: skip
         assert getattr(mp, function.__name__) is function
+    taken = {name for name in mp.__all__ if isinstance(getattr(np, name, None), np.ufunc)}
+    assert taken - {f.__name__ for f in functions} == {
+        "absolute", "degrees", "fabs", "matmul", "mod", "positive", "radians", "remainder", "true_divide",
+    }  # fmt: skip # aliases, and two that take them in their own way
+
+
+def test_operands_are_converted_first() -> None:
+    """``dtype`` is what is computed in: nothing is lost before."""
+    third = [1 / 3, 0.1]
+    for given in (third, np.array(third)):
+        found = mp.add(given, [0.2, 0.3], dtype=mp.float64)
+        np.testing.assert_array_equal(np.array(found), np.add(third, [0.2, 0.3]))
+    out = mp.zeros(2, mp.int32)
+    assert mp.multiply(third, 9, out, casting="unsafe") is out
+    np.testing.assert_array_equal(np.array(out), [3, 0])
+    np.testing.assert_array_equal(np.array(mp.add(mp.array([1, 2]), 3, dtype=np.int64, where=[1, 0])), [4, 0])
+
+
+def test_several_results_go_to_several_places() -> None:
+    x = np.array([5.5, -5.5, 7.25, -4.0], np.float32)
+    for name, rest in (("divmod", (2.0,)), ("modf", ()), ("frexp", ())):
+        wanted = getattr(np, name)(x, *rest)
+        second = mp.zeros(4, mp.int32 if name == "frexp" else mp.float32)
+        first, same = getattr(mp, name)(mp.array(x), *rest, out=(None, second))
+        assert same is second
+        for found, expected in ((first, wanted[0]), (second, wanted[1])):
+            np.testing.assert_array_equal(np.array(found), expected)
+    parts = zip(mp.modf(mp.array([-0.0, -2.0, -np.inf])), np.modf([-0.0, -2.0, -np.inf]), strict=True)
+    assert all(np.signbit(np.array(v)).all() and np.signbit(a).all() for v, a in parts)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +100,11 @@ def test_every_function_takes_them() -> None:
         ({"out": mp.array([1.0, 2.0]), "where": [1, 0, 1]}, r"add\(\): out has shape \[2\], the result \[3\]"),
         ({"out": mp.array([1, 2, 3])}, "results of float32 are not written"),
         ({"where": [1, 0]}, r"add\(\): where has shape \[2\], the result \[3\]"),
+        ({"dtype": mp.int32}, "f32 does not become i32 with casting 'same_kind'"),
+        ({"casting": "some", "out": mp.array([1, 2, 3])}, "'some' is none of no, equiv, safe"),
+        ({"order": "F"}, r"add\(\): order 'F' is not supported"),
+        ({"axis": 1}, r"add\(\) has no option axis; it takes out, where, dtype and casting"),
+        ({"out": (mp.array([1.0]), mp.array([1.0]))}, r"add\(\) has 1 results, found 2 in out"),
     ],
 )
 def test_mistakes_are_sentences(options: dict[str, Any], words: str) -> None:

@@ -32,8 +32,12 @@ _SPECIAL: dict[str, Call] = {
     "choose": lambda m, g, **o: m.choose(g.ints(4, low=0, high=2), [g.floats(4), g.floats(4)], **o),
     "compress": lambda m, g, **o: m.compress([1, 0, 1] if m is mp else [True, False, True], g.floats(3, 2), axis=0,
                                              **o),
+    "clip": lambda m, g, **o: m.clip(g.floats(3, 4), -1.0, g.pick(1.0, None), **o),
     "concatenate": lambda m, g, **o: m.concatenate([g.floats(2, 3), g.floats(1, 3)], axis=0, **o),
     "dot": lambda m, g, **o: m.dot(g.floats(2, 3), g.floats(3, 4), **o),
+    "matmul": lambda m, g, **o: m.matmul(g.floats(2, 3, 4), g.floats(4, 2), **o),
+    "outer": lambda m, g, **o: m.outer(g.floats(2, 3), g.floats(4), **o),
+    "round": lambda m, g, **o: m.round(g.floats(3, 4), g.pick(1, 2), **o),
     "stack": lambda m, g, **o: m.stack([g.floats(2, 3), g.floats(2, 3)], axis=g.pick(0, 1, -1), **o),
     "take": lambda m, g, **o: m.take(g.floats(5, 2), g.ints(3, low=0, high=5), axis=0, **o),
 }  # fmt: skip
@@ -84,6 +88,11 @@ _REDUCING: dict[str, tuple[str, ...]] = {
     "min": ("initial", "where"), "mean": ("where",), "var": ("where", "ddof", "mean"),
     "std": ("where", "ddof", "mean"), "all": ("where",), "any": ("where",),
 }  # fmt: skip
+_REDUCING |= {
+    f"nan{name}": tuple(o for o in options if o != "mean")
+    for name, options in _REDUCING.items()
+    if name not in ("all", "any")
+}
 
 
 def _options(name: str, rng: np.random.Generator, x: np.ndarray, axis: Any) -> dict[str, Any]:
@@ -91,11 +100,12 @@ def _options(name: str, rng: np.random.Generator, x: np.ndarray, axis: Any) -> d
     for option in _REDUCING[name]:
         if rng.integers(2):
             given[option] = {
-                "dtype": np.float64 if name == "sum" else np.float32, "ddof": 1, "initial": int(rng.integers(1, 4)),
+                "dtype": np.float64 if name.endswith("sum") else np.float32, "ddof": 1,
+                "initial": int(rng.integers(1, 4)),
                 "where": rng.random(x.shape if rng.integers(2) else x.shape[-1:]) < 0.8,
                 "mean": x.mean(axis, keepdims=True),
             }[option]  # fmt: skip
-    if name in ("max", "min") and "where" in given:
+    if name[-3:] in ("max", "min") and "where" in given:
         given.setdefault("initial", 2)
     return given
 
@@ -118,6 +128,8 @@ def test_reductions_of_some_elements(name: str, lazy: bool) -> None:
         rng = np.random.default_rng([seed, *map(ord, name)])
         kind = np.float32 if lazy else KINDS[seed % len(KINDS)]
         x = rng.integers(0, 5, (3, 4, 5)).astype(kind)
+        if name.startswith("nan") and np.dtype(kind).kind == "f":
+            x[rng.random(x.shape) < 0.3] = np.nan
         axis = [None, 0, 1, -1, (0, 2)][rng.integers(5)]
         options = _options(name, rng, x, axis)
         with warnings.catch_warnings():
@@ -149,6 +161,82 @@ def test_no_option_is_taken_and_ignored() -> None:
     ):  # fmt: skip
         with pytest.raises(MNNError):
             call()
+
+
+_FURTHER: dict[str, Call] = {
+    "arange": lambda m, g: m.arange(g.pick(0, 2), stop=g.pick(7, 9), step=g.pick(1, 3)),
+    "argmax of one": lambda m, g: m.argmax(g.floats(1)[0], axis=g.pick(0, -1, None), keepdims=g.pick(True, False)),
+    "argsort": lambda m, g: m.argsort(g.ints(4, 5, low=0, high=3), axis=g.pick(0, 1), stable=True),
+    "clip": lambda m, g: m.clip(g.ints(4, 5), min=g.pick(None, -3), max=g.pick(2, 3)),
+    "cumsum": lambda m, g: m.cumsum(g.ints(3, 4), axis=g.pick(0, 1, None), dtype=g.pick(np.float64, np.int64)),
+    "cumprod": lambda m, g: m.cumprod(g.ints(3, 4), axis=g.pick(0, 1, None), dtype=g.pick(np.float64, np.int64)),
+    "hstack": lambda m, g: m.hstack([g.ints(2, 3), g.floats(2, 1)], dtype=g.pick(np.float64, np.int32),
+                                    casting="unsafe"),
+    "matmul": lambda m, g: m.matmul(g.ints(2, 3), g.ints(3, 2), dtype=np.float64),
+    "nanargmax": lambda m, g: m.nanargmax(g.holed(3, 4), axis=g.pick(0, None), keepdims=g.pick(True, False)),
+    "nancumsum": lambda m, g: m.nancumsum(g.holed(3, 4), axis=g.pick(0, None), dtype=np.float64),
+    "reshape": lambda m, g: m.reshape(g.floats(3, 4), g.pick((2, 6), (4, -1), -1), order=g.pick("C", "F")),
+    "reshape nothing": lambda m, g: m.reshape(g.floats(3, 4)[:, :0], g.pick((0, 3), (0, 0, 1), (2, 0), (-1,))),
+    "round": lambda m, g: m.round(g.floats(3, 4) * 100, g.pick(-2, -1, 1, 2)),
+    "squeeze": lambda m, g: m.squeeze(g.floats(1, 1)[0, 0], axis=g.pick(0, -1, None)),
+    "stack": lambda m, g: m.stack([g.ints(2), g.ints(2)], axis=g.pick(0, 1), dtype=np.float64),
+    "vstack": lambda m, g: m.vstack([g.ints(2), g.ints(3, 2)], dtype=np.float32),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _FURTHER)
+def test_options_are_those_of_numpy(name: str) -> None:
+    for seed in range(8):
+        wanted = np.asarray(_FURTHER[name](np, Given(seed)))
+        found = np.array(_FURTHER[name](mp, Given(seed, mp.array)))
+        assert (found.shape, found.dtype.kind) == (wanted.shape, wanted.dtype.kind)
+        np.testing.assert_allclose(found, wanted, 1e-5, 1e-5)
+
+
+def test_what_does_not_fit_is_not_made_fit() -> None:
+    """Neither by numbers that wrap, nor by shapes that stay as they were, nor by bits that are lost."""
+    bytes_ = mp.array(np.array([3, 200], np.uint8))
+    doubles = np.array([0.1, 1 / 3])
+    for call in (
+        lambda: mp.min(bytes_, initial=-3), lambda: mp.max(bytes_, initial=300), lambda: mp.broadcast_to(bytes_, ()),
+        lambda: mp.broadcast_to(np.ones((2, 1, 3)), (1, 1, 3)), lambda: mp.broadcast_to(np.ones((2, 3)), (3,)),
+        lambda: mp.clip(bytes_, 1, 3, min=2), lambda: mp.asarray([1], copy=False), lambda: mp.arange(start=3),
+        lambda: mp.reshape(bytes_, 2, shape=(1, 2)), lambda: mp.reshape(bytes_, order="X"),
+        lambda: bytes_.reshape(2, order="K"), lambda: mp.matmul(doubles, doubles, dtype=mp.int32),
+    ):  # fmt: skip
+        with pytest.raises(MNNError):
+            call()
+    held = mp.array(doubles, mp.float64)
+    assert mp.array_equal(held, doubles)
+    assert mp.array_equiv(doubles, held)
+    np.testing.assert_array_equal(np.array(mp.convolve(held, doubles)), np.convolve(doubles, doubles))
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_whole_quotients_are_exact(lazy: bool, kind: type) -> None:
+    """``floor(x / y)`` is one too many where the quotient of floats is rounded up to a whole number."""
+    rng = np.random.default_rng(int(lazy))
+    special = [0.0, -0.0, 1.0, -1.25, 5.0, np.inf, -np.inf, np.nan]
+    x = np.concatenate([np.repeat(special, 8), rng.integers(-99, 99, 300) * rng.choice([0.1, 0.3, 0.7], 300)])
+    y = np.concatenate([np.tile(special, 8), rng.choice([0.1, -0.1, 0.3, 0.7, 2.5], 300)])
+    x, y = x.astype(kind), y.astype(kind)
+    with np.errstate(all="ignore"):
+        wanted = np.divmod(x, y)
+        assert (wanted[0] != np.floor(x / y)).sum() > 20
+    if lazy:
+        a, b = (placeholder(list(x.shape), dtype=mp.float32 if kind is np.float32 else mp.float64) for _ in "xy")
+    else:
+        a, b = (mp.array(v, mp.float32 if kind is np.float32 else mp.float64) for v in (x, y))
+    found = [a // b, *mp.divmod(a, b), mp.floor_divide(a, b), *divmod(a, b)]
+    if lazy:
+        a.write(x)
+        b.write(y)
+    for v, expected in zip(found, (wanted[0], *wanted, wanted[0], *wanted), strict=True):
+        array = np.array(v)
+        np.testing.assert_array_equal(array, expected)
+        if expected is wanted[0]:  # a remainder of 0 may have the dividend's sign
+            np.testing.assert_array_equal(np.signbit(array[array == 0]), np.signbit(expected[array == 0]))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -201,5 +289,5 @@ def test_further_options(seed: int) -> None:
 def test_options_are_those_that_are_known() -> None:
     """A new option of these names needs a test above."""
     assert set(_functions("where")) == {*_REDUCING, "copyto"}
-    assert set(_functions("initial")) == {"sum", "prod", "max", "min"}
+    assert set(_functions("initial")) == {n for n in _REDUCING if n[-3:] in ("sum", "max", "min") or n[-4:] == "prod"}
     assert isinstance(mp.zeros(2), Var)

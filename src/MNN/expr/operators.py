@@ -48,10 +48,10 @@ class _Methods(Var):
     # -- operators --------------------------------------------------------------------------------------------------
 
     def __floordiv__(self, other: ArrayLike) -> Var:
-        return math.floordiv(self, other)
+        return products.floor_divide(self, other)
 
     def __rfloordiv__(self, other: ArrayLike) -> Var:
-        return math.floordiv(other, self)
+        return products.floor_divide(other, self)
 
     def __mod__(self, other: ArrayLike) -> Var:
         return math.floormod(self, other)
@@ -105,7 +105,7 @@ class _Methods(Var):
         return self // other, self % other
 
     def __rdivmod__(self, other: ArrayLike) -> tuple[Var, Var]:
-        return math.floordiv(other, self), math.floormod(other, self)
+        return other // self, math.floormod(other, self)
 
     def __round__(self, decimals: int | None = None) -> Var:
         return self.round(decimals or 0)
@@ -128,8 +128,13 @@ class _Methods(Var):
 
     # -- shapes -----------------------------------------------------------------------------------------------------
 
-    def reshape(self, *shape: Ints) -> Var:
-        return shaping.reshape(self, shape[0] if len(shape) == 1 else shaping.dims_of(shape))
+    def reshape(self, *shape: Ints, order: str = "C") -> Var:
+        sizes = shape[0] if len(shape) == 1 else shaping.dims_of(shape)
+        if order == "C":
+            return shaping.reshape(self, sizes)
+        if order not in ("F", "A"):
+            raise ShapeError(f"order {order!r} is none of 'C', 'F' and 'A'")
+        return shaping.reordered(self, sizes) if order == "F" else shaping.reshape(self, sizes)
 
     def transpose(self, axes: Axes = None, *more: int) -> Var:
         return shaping.transpose(self, shaping.dims_of((axes, *more)) if more else axes)
@@ -143,7 +148,8 @@ class _Methods(Var):
         return shaping.reshape(shaping.transpose(self) if order == "F" else self, [-1])
 
     def squeeze(self, axis: Axes = None) -> Var:
-        return shaping.squeeze(self, reducing.axes_of(axis))
+        axes = reducing.axes_of(axis)
+        return shaping.squeeze(self, [] if not self.ndim and set(axes) <= {0, -1} else axes)
 
     def swapaxes(self, axis1: int, axis2: int) -> Var:
         return shaping.transpose(self, _swapped(self.ndim, axis1, axis2))
@@ -243,13 +249,14 @@ class _Methods(Var):
     # -- the rest ---------------------------------------------------------------------------------------------------
 
     def round(self, decimals: int = 0, out: Var | None = None) -> Var:
-        found = math.round(self)
-        if decimals:
-            factor = 10.0**decimals
-            found = math.divide(math.round(math.multiply(self, factor)), factor)
+        to, back = (math.divide, math.multiply) if decimals < 0 else (math.multiply, math.divide)
+        factor = 10.0 ** abs(decimals)
+        found = back(math.round(to(build.floats(self), factor)), factor) if decimals else math.round(self)
         return build.to_var(into(found, out))
 
-    def clip(self, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None) -> Var:
+    def clip(self, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None, out: Var | None = None) -> Var:
+        if out is not None:
+            return build.to_var(into(self.clip(a_min, a_max), out))
         if (clipped := direct.clipped(self, a_min, a_max)) is not None:
             return clipped
         v = build.to_var(self)

@@ -1,15 +1,19 @@
-"""Products over axes as numpy defines them. Integers stay integers, exact up to the width of their type."""
+"""Products over axes and whole quotients as numpy defines them. Integers stay integers, exact up to the width of their
+type."""
 
 from __future__ import annotations
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
 from MNN.expr import indexing, math, shaping
 from MNN.expr.arrays import direct, few
-from MNN.expr.build import apply, ints, layout_of, number, pair, to_var
+from MNN.expr.arrays.options import check_casting, check_order, into
+from MNN.expr.build import apply, cast, ints, layout_of, leaf, number, pair, to_var
 from MNN.expr.compute import COMPILED_WORK
-from MNN.expr.types import VarOrNumber
+from MNN.expr.fused.settings import is_lazy
+from MNN.expr.types import ElementType, VarOrNumber, dtype_of
 from MNN.expr.var import Var
 
 
@@ -19,11 +23,19 @@ def _product(x: Var, y: Var) -> Var:
     return found if found is not None else apply("MatMul", a, b, transposeA=False, transposeB=False)
 
 
-def matmul(a: ArrayLike, b: ArrayLike) -> VarOrNumber:
-    """The matrix product by numpy's rules for batches and vectors."""
-    if (found := direct.product(a, b, COMPILED_WORK)) is not None:
+def matmul(
+    a: ArrayLike, b: ArrayLike, out: Var | None = None, *, casting: str = "same_kind", order: str | None = "K",
+    dtype: ElementType | None = None, subok: bool = True,
+) -> VarOrNumber:  # fmt: skip
+    """The matrix product by numpy's rules for batches and vectors, of operands as ``dtype``, written into ``out``."""
+    if out is None and dtype is None and order == "K" and (found := direct.product(a, b, COMPILED_WORK)) is not None:
         return found
-    return indexing.result(_product(to_var(a), to_var(b)))
+    check_order(order, "matmul")
+    x, y = to_var(a), to_var(b)
+    if dtype is not None:
+        check_casting([x._kind, y._kind], kind := dtype_of(dtype), casting, "matmul")
+        x, y = cast(x, kind), cast(y, kind)
+    return into(indexing.result(_product(x, y)), out, casting)
 
 
 def dot(a: ArrayLike, b: ArrayLike) -> VarOrNumber:
@@ -58,6 +70,24 @@ def vdot(a: ArrayLike, b: ArrayLike) -> VarOrNumber:
     return dot(to_var(a).ravel(), to_var(b).ravel())
 
 
-def outer(a: ArrayLike, b: ArrayLike) -> Var:
+def outer(a: ArrayLike, b: ArrayLike, out: Var | None = None) -> Var:
     """All products of two flat arrays."""
-    return math.multiply(shaping.reshape(a, [-1, 1]), shaping.reshape(b, [1, -1]))
+    found = math.multiply(shaping.reshape(a, [-1, 1]), shaping.reshape(b, [1, -1]))
+    return to_var(into(found, out))
+
+
+def floor_divide(x: ArrayLike, y: ArrayLike) -> Var:
+    """The largest whole number that is not above the exact quotient, which ``floor(x / y)`` is not where ``x / y`` was
+    rounded up: 9 for 1.0 and 0.1. Floats by 0 are infinite, whole numbers 0.
+
+    As Python and numpy do it (``float_divmod``): the dividend without its remainder is divided."""
+    a, b = pair(x, y)
+    if not a._kind.is_float:
+        return math.floordiv(a, b)
+    if not (a._expr.sources or b._expr.sources or is_lazy()):
+        return leaf(np.asarray(few.silently(np.floor_divide, a._array(), b._array())), layout_of([a, b]))
+    rest, quotient = math.mod(a, b), math.divide(a, b)
+    below = cast(math.less(math.multiply(math.sign(rest), math.sign(b)), 0.0), a._kind)
+    whole = math.round(math.subtract(math.divide(math.subtract(a, rest), b), below))
+    whole = math.select(math.equal(whole, 0.0), math.multiply(quotient, 0.0), whole)  # the sign of a zero
+    return math.select(math.equal(b, 0.0), quotient, whole)

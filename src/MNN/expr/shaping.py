@@ -74,6 +74,12 @@ def reshape(x: ArrayLike, shape: Ints, original_format: data_format = NCHW) -> V
     return found if found is not None else apply("Reshape", v, dims=sizes)
 
 
+def reordered(x: Var, shape: Ints) -> Var:
+    """The same elements in the order in which first axes run fastest under other sizes, of which -1 is computed."""
+    sizes = dims_of(shape)
+    return transpose(reshape(transpose(x), sizes[::-1]))
+
+
 def dims_of(shape: object) -> list[int]:
     """Sizes, axes or positions that a user gives, as a list."""
     if type(shape) in (list, tuple) and all(type(d) is int for d in shape):  # type: ignore[attr-defined]

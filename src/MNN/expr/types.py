@@ -160,8 +160,9 @@ def dtype_of(value: object) -> DType:
         return DType.I32
     try:
         return storable(DType.of(np.dtype(value)))  # type: ignore[call-overload]
-    except (TypeError, KeyError) as error:
-        raise MNNError(f"{value!r} is no element type; they are {', '.join(map(str, dtype))}") from error
+    except (TypeError, KeyError, ValueError) as error:
+        found = value if isinstance(value, (str, type, np.dtype)) else type(value).__name__
+        raise MNNError(f"{found!r} is no element type; they are {', '.join(map(str, dtype))}") from error
 
 
 def promote(a: DType, b: DType) -> DType:

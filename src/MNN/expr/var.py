@@ -203,8 +203,8 @@ class Var(Output):
         """Axes in reverse order."""
         return self.transpose()
 
-    def reshape(self, *shape: Ints) -> Var:
-        """Other sizes: ``reshape(2, 3)`` or ``reshape([2, 3])``."""
+    def reshape(self, *shape: Ints, order: str = "C") -> Var:
+        """Other sizes: ``reshape(2, 3)`` or ``reshape([2, 3])``; with order "F" first axes run fastest."""
 
     def transpose(self, axes: Axes = None, *more: int) -> Var:
         """Axes in another order; reversed when none is given."""
@@ -283,7 +283,7 @@ class Var(Output):
     def round(self, decimals: int = 0, out: Var | None = None) -> Var:
         """The nearest whole numbers, halves away from zero."""
 
-    def clip(self, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None) -> Var:
+    def clip(self, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None, out: Var | None = None) -> Var:
         """Limited to an interval; None leaves a side open. Plain numbers are cut to this Var's element type."""
 
     def dot(self, b: ArrayLike) -> VarOrNumber:

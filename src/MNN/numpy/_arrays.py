@@ -10,7 +10,7 @@ import numpy as _np
 from numpy.typing import ArrayLike
 
 from MNN.errors import CallError, MNNError, ShapeError
-from MNN.expr import build, compute, create, reducing, shaping
+from MNN.expr import build, compute, create, shaping
 from MNN.expr.arrays import direct, few, later
 from MNN.expr.arrays.options import check_casting, check_order, into
 from MNN.expr.types import Axes, ElementType, Ints, PadValue_Mode, dtype, dtype_of, public
@@ -39,9 +39,14 @@ def array(object: ArrayLike, dtype: ElementType | None = None, copy: bool = True
     return shaping.unsqueeze(v, list(range(ndmin - v.ndim))) if ndmin > v.ndim else v
 
 
-def asarray(a: ArrayLike, dtype: ElementType | None = None, order: str | None = None) -> Var:
-    """Like :func:`array`, without a copy of what is a Var already."""
-    return array(a, dtype, copy=False, order=order)
+def asarray(
+    a: ArrayLike, dtype: ElementType | None = None, order: str | None = None, *, copy: bool | None = None
+) -> Var:
+    """Like :func:`array`, without a copy of what is a Var already unless ``copy`` is true. Where it is false, what is
+    no Var, or one of another element type, is refused."""
+    if copy is False and not (isinstance(a, Var) and (dtype is None or a._kind is dtype_of(dtype))):
+        raise MNNError(f"asarray(): {type(a).__name__} becomes a Var by a copy, which copy=False does not allow")
+    return array(a, dtype, copy=bool(copy), order=order)
 
 
 def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> Var:
@@ -134,8 +139,14 @@ def identity(n: int, dtype: ElementType = dtype.float) -> Var:
 
 
 def arange(*args: ArrayLike, **kargs: ElementType | None) -> Var:
-    """``arange(stop)``, ``arange(start, stop)`` or ``arange(start, stop, step)``; ``dtype`` by keyword."""
-    kind = kargs.pop("dtype", None)
+    """``arange(stop)``, ``arange(start, stop)`` or ``arange(start, stop, step)``; ``dtype`` by keyword, which the
+    other three may be given by, too."""
+    kind: Any = kargs.pop("dtype", None)
+    named: dict[str, Any] = kargs
+    if "stop" in named and len(args) < 2:
+        args = (args[0] if args else named.pop("start", 0), named.pop("stop"))
+    if "step" in named and 0 < len(args) < 3:
+        args = (*(args if len(args) == 2 else (0, *args)), named.pop("step"))
     if kargs or not 1 <= len(args) <= 3:
         raise CallError(f"arange() takes up to three numbers and dtype, found {args} {kargs}")
     start, stop = (0, args[0]) if len(args) == 1 else args[:2]
@@ -168,29 +179,34 @@ def concatenate(args: Sequence[ArrayLike], axis: int | None = 0, out: Var | None
     """Arrays one after the other along an axis, or flat when it is None; ``dtype`` where ``casting`` allows it."""
     if out is None and dtype is None and (found := direct.joined(args, axis)) is not None:
         return found
-    parts = [build.to_var(a) for a in args]
     target = out.dtype if isinstance(out, Var) else dtype
-    if target is not None:
-        check_casting([p._kind for p in parts], dtype_of(target), casting, "concatenate")
-        parts = [p.astype(target) for p in parts]
+    parts = [build.to_var(a) for a in args] if target is None else _cast(args, target, casting, "concatenate")
     v = shaping.concat([p.ravel() for p in parts], 0) if axis is None else shaping.concat(parts, axis)
     return build.to_var(into(v, out))
 
 
-def stack(arrays: Sequence[ArrayLike], axis: int = 0, out: Var | None = None) -> Var:
-    """Arrays of one shape along a new axis."""
-    return build.to_var(into(shaping.stack(arrays, axis), out))
+def stack(arrays: Sequence[ArrayLike], axis: int = 0, out: Var | None = None, *, dtype: ElementType | None = None,
+          casting: str = "same_kind") -> Var:  # fmt: skip
+    """Arrays of one shape along a new axis; as ``dtype``, where ``casting`` allows it."""
+    parts = arrays if dtype is None else _cast(arrays, dtype, casting, "stack")
+    return build.to_var(into(shaping.stack(parts, axis), out, casting))
 
 
-def vstack(tup: Sequence[ArrayLike]) -> Var:
+def vstack(tup: Sequence[ArrayLike], *, dtype: ElementType | None = None, casting: str = "same_kind") -> Var:
     """Arrays below each other; vectors count as rows."""
-    return shaping.concat([atleast_2d(t) for t in tup], 0)
+    return concatenate([atleast_2d(t) for t in tup], 0, None, dtype, casting)
 
 
-def hstack(tup: Sequence[ArrayLike]) -> Var:
+def hstack(tup: Sequence[ArrayLike], *, dtype: ElementType | None = None, casting: str = "same_kind") -> Var:
     """Arrays beside each other."""
     parts = [atleast_1d(t) for t in tup]
-    return shaping.concat(parts, 0 if parts and parts[0].ndim == 1 else 1)
+    return concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1, None, dtype, casting)
+
+
+def _cast(arrays: Sequence[ArrayLike], dtype: ElementType, casting: str, name: str) -> list[Var]:
+    parts = [build.to_var(a) for a in arrays]
+    check_casting([p._kind for p in parts], dtype_of(dtype), casting, name)
+    return [p.astype(dtype) for p in parts]
 
 
 def dstack(tup: Sequence[ArrayLike]) -> Var:
@@ -276,9 +292,18 @@ def dsplit(ary: ArrayLike, indices_or_sections: Ints) -> list[Var]:
     return split(ary, indices_or_sections, 2)
 
 
-def reshape(a: ArrayLike, *newshape: Ints) -> Var:
-    """Other sizes."""
-    return build.to_var(a).reshape(*newshape)
+def reshape(
+    a: ArrayLike, *newshape: Ints, order: str = "C", shape: Ints | None = None, copy: bool | None = None
+) -> Var:
+    """Other sizes, which may be called ``shape``; with order "F" first axes run fastest. It is another Var, whatever
+    ``copy`` says."""
+    if (shape is None) != bool(newshape):
+        raise CallError(f"reshape() takes sizes once, found {newshape} and shape={shape}")
+    v, sizes = build.to_var(a), newshape if shape is None else (shape,)
+    dims = shaping.dims_of(sizes[0] if len(sizes) == 1 else sizes)
+    if 0 in dims and -1 not in dims and not v.size:  # of nothing, a size of 0 is no other one that is kept
+        return empty(dims, v.dtype, order if order == "C" else "K")
+    return v.reshape(dims, order=order)
 
 
 def ravel(a: ArrayLike, order: str = "C") -> Var:
@@ -334,7 +359,11 @@ def repeat(a: ArrayLike, repeats: Ints, axis: int | None = None) -> Var:
 
 def broadcast_to(array: ArrayLike, shape: Ints) -> Var:
     """Broadcast to a shape."""
-    return shaping.broadcast_to(array, shape)
+    v, sizes = build.to_var(array), shaping.dims_of(shape)
+    ends = zip(v.shape[::-1], sizes[::-1], strict=False)
+    if v.ndim > len(sizes) or any(have not in (1, wanted) for have, wanted in ends):
+        raise ShapeError(f"broadcast_to(): shape {v.shape} does not become {sizes}")
+    return shaping.broadcast_to(v, sizes)
 
 
 def pad(array: ArrayLike, pad_width: ArrayLike, mode: str = "constant", **options: Any) -> Var:
@@ -354,27 +383,10 @@ def pad(array: ArrayLike, pad_width: ArrayLike, mode: str = "constant", **option
     return build.to_var(at_hand(lambda x: _np.pad(x, pad_width, mode, **given), v))  # type: ignore[call-overload]
 
 
-def flip(m: ArrayLike, axis: Axes = None) -> Var:
-    """Elements in the opposite order along axes, or along all."""
-    v = build.to_var(m)
-    axes = list(range(v.ndim)) if axis is None else reducing.axes_of(axis)
-    return shaping.reverse(v, axes) if axes else +v
-
-
-def flipud(m: ArrayLike) -> Var:
-    """Upside down."""
-    return flip(m, 0)
-
-
-def fliplr(m: ArrayLike) -> Var:
-    """Left to right."""
-    return flip(m, 1)
-
-
 __all__ = [
     "arange", "array", "array_split", "asarray", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to",
-    "column_stack", "concatenate", "copy", "dsplit", "dstack", "empty", "empty_like", "expand_dims", "eye", "flip",
-    "fliplr", "flipud", "full", "full_like", "hsplit", "hstack", "identity", "linspace", "moveaxis", "ones",
+    "column_stack", "concatenate", "copy", "dsplit", "dstack", "empty", "empty_like", "expand_dims", "eye",
+    "full", "full_like", "hsplit", "hstack", "identity", "linspace", "moveaxis", "ones",
     "ones_like", "pad", "ravel", "repeat", "reshape", "split", "squeeze", "stack", "swapaxes", "tile",
     "transpose", "vsplit", "vstack", "zeros", "zeros_like",
 ]  # fmt: skip

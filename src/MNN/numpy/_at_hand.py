@@ -21,12 +21,19 @@ untyped: Any = _np
 WIDE = (DType.F64, DType.I64)
 
 
+def met(*operands: Any) -> list[Var]:
+    """Operands as Vars; doubles stay doubles where they meet a Var of doubles."""
+    wide = any(isinstance(o, Var) and o._kind is DType.F64 for o in operands)
+    return [build.leaf(compute.as_array(o, "an operand", True)) if wide and not isinstance(o, Var) else build.to_var(o)
+            for o in operands]  # fmt: skip
+
+
 def at_hand(function: Callable[..., Any], *operands: object, **options: object) -> Any:
     """``function`` of numpy on the numbers of ``operands``, with ``options`` as they are: Vars, in the tuples or lists
     in which numpy gives arrays.
 
     Raises :class:`MNNError` with numpy's words where the operands do not fit."""
-    given = [build.to_var(o) for o in operands]
+    given = met(*operands)
     try:
         with _np.errstate(all="ignore"):
             found = function(*(v._array() for v in given), **options)

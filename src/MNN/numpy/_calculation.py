@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from typing import overload
+from typing import Any, overload
 
 import numpy as _np
 from numpy.typing import ArrayLike
 
-from MNN.errors import CallError
-from MNN.expr import build, math, products, shaping
+from MNN.errors import CallError, MNNError
+from MNN.expr import build, math, products, reducing, shaping
 from MNN.expr.arrays import direct
 from MNN.expr.arrays.options import into
-from MNN.expr.math import round
 from MNN.expr.products import inner, matmul, outer, vdot
-from MNN.expr.reducing import cumprod, cumsum
-from MNN.expr.types import VarOrNumber
+from MNN.expr.types import ElementType, VarOrNumber, dtype_of
 from MNN.expr.var import Var
+from MNN.numpy._at_hand import met
 from MNN.numpy._elementwise import (
     abs,
     add,
@@ -63,13 +62,23 @@ from MNN.numpy._elementwise import (
     subtract,
     tan,
     tanh,
+    with_options,
 )
 
 absolute = fabs = abs
 mod = remainder = fmod
 true_divide = divide
+rint = elementwise(math.round, "rint")
+
+
+def round(x: ArrayLike, decimals: int = 0, out: Var | None = None) -> Var:
+    """The nearest numbers of so many decimals (tens, hundreds... where that is below 0), halves away from zero."""
+    if decimals == 0 and out is None:
+        return math.round(x)
+    return build.to_var(x).round(decimals, out)
+
+
 around = round_ = round
-rint = elementwise(round, "rint")
 
 
 def _numbers_first(x: object, y: object, extreme: Callable[[ArrayLike, ArrayLike], Var]) -> Var:
@@ -125,8 +134,8 @@ def cbrt(x: ArrayLike) -> Var:
 @elementwise
 def trunc(x: ArrayLike) -> Var:
     """Without the fraction."""
-    v = build.to_var(x)
-    return math.multiply(math.sign(v), math.floor(math.abs(v)))
+    v = build.floats(x)
+    return math.select(math.equal(v, 0.0), v, math.multiply(math.sign(v), math.floor(math.abs(v))))
 
 
 fix = trunc
@@ -179,18 +188,48 @@ def copysign(x1: ArrayLike, x2: ArrayLike) -> Var:
     return math.select(_negative(b), math.negative(size), size)
 
 
-def clip(x: ArrayLike, a_min: ArrayLike, a_max: ArrayLike) -> Var:
-    """Limited to an interval."""
-    return (x if type(x) is Var else build.to_var(x)).clip(a_min, a_max)
+def clip(x: ArrayLike, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None, out: Var | None = None, *,
+         min: ArrayLike | None = None, max: ArrayLike | None = None, **options: Any) -> Var:  # fmt: skip
+    """Limited to an interval, of which ``min`` and ``max`` are other names; None leaves a side open. ``options`` are
+    those of elementwise functions (``where``, ``dtype``, ``casting``)."""
+    if min is not None or max is not None:
+        if a_min is not None or a_max is not None:
+            raise MNNError("clip() takes a_min and a_max or min and max, which mean the same; found both")
+        a_min, a_max = min, max
+    if out is None and not options:
+        return (x if type(x) is Var else build.to_var(x)).clip(a_min, a_max)
+    found: Var = with_options(lambda v: build.to_var(v).clip(a_min, a_max), (x,), {}, "clip", out, **options)
+    return found
 
 
-def sort(a: ArrayLike, axis: int | None = -1, kind: object = None, order: object = None) -> Var:
-    """The elements along an axis in order; None: of the flat array."""
+def cumsum(x: ArrayLike, axis: int | None = 0, dtype: ElementType | None = None, out: Var | None = None) -> Var:
+    """Running sums along an axis, as ``int`` of narrower integers, or as ``dtype``; None: of the flat array."""
+    return _running(reducing.cumsum, x, axis, dtype, out)
+
+
+def cumprod(x: ArrayLike, axis: int | None = 0, dtype: ElementType | None = None, out: Var | None = None) -> Var:
+    """Running products along an axis, as floats unless ``dtype`` says otherwise; None: of the flat array."""
+    return _running(reducing.cumprod, x, axis, dtype, out)
+
+
+def _running(function: Callable[..., Var], x: ArrayLike, axis: int | None, dtype: ElementType | None,
+             out: Var | None) -> Var:  # fmt: skip
+    if dtype is None:
+        return build.to_var(into(function(x, axis), out))
+    kind = dtype_of(dtype)
+    found = build.cast(function(build.cast(build.to_var(x), kind), axis), kind)
+    return build.to_var(into(found, out))
+
+
+def sort(a: ArrayLike, axis: int | None = -1, kind: object = None, order: object = None, *,
+         stable: bool | None = None) -> Var:  # fmt: skip
+    """The elements along an axis in order; None: of the flat array. Equals keep their order, ``stable`` or not."""
     return (a if type(a) is Var else build.to_var(a)).sort(axis, kind, order)
 
 
-def argsort(a: ArrayLike, axis: int | None = -1, kind: object = None, order: object = None) -> Var:
-    """Positions that sort along an axis; None: the flat array."""
+def argsort(a: ArrayLike, axis: int | None = -1, kind: object = None, order: object = None, *,
+            stable: bool | None = None) -> Var:  # fmt: skip
+    """Positions that sort along an axis; None: the flat array. Equals keep their order, ``stable`` or not."""
     return build.to_var(a).argsort(axis, kind, order)
 
 
@@ -231,7 +270,8 @@ def dot(a: ArrayLike, b: ArrayLike, out: Var | None = None) -> VarOrNumber:
 
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> bool:
     """Whether shapes and elements are the same."""
-    return builtins.bool(_np.array_equal(build.to_var(a1)._array(), build.to_var(a2)._array(), equal_nan))
+    one, other = met(a1, a2)
+    return builtins.bool(_np.array_equal(one._array(), other._array(), equal_nan))
 
 
 def shape(a: ArrayLike) -> tuple[int, ...]:

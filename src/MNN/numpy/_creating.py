@@ -21,9 +21,11 @@ from MNN.numpy._at_hand import untyped as _np
 File = str | os.PathLike[str] | IO[Any]
 
 
-def asanyarray(a: ArrayLike, dtype: ElementType | None = None, order: str | None = None) -> Var:
+def asanyarray(
+    a: ArrayLike, dtype: ElementType | None = None, order: str | None = None, *, copy: bool | None = None
+) -> Var:
     """Like :func:`asarray`."""
-    return asarray(a, dtype, order)
+    return asarray(a, dtype, order, copy=copy)
 
 
 def ascontiguousarray(a: ArrayLike, dtype: ElementType | None = None, order: str | None = None) -> Var:
@@ -140,14 +142,14 @@ def loadtxt(
     fname: Any, dtype: ElementType = dtype.float, comments: str | Sequence[str] | None = "#",
     delimiter: str | None = None, converters: Mapping[int, Callable[[str], Any]] | None = None, skiprows: int = 0,
     usecols: Ints | None = None, unpack: bool = False, ndmin: Literal[0, 1, 2] = 0, encoding: str = "bytes",
-    max_rows: int | None = None,
+    max_rows: int | None = None, *, quotechar: str | None = None,
 ) -> Var:  # fmt: skip
-    """The numbers in a text file (or in lines), a row a line."""
+    """The numbers in a text file (or in lines), a row a line; a number may stand between two ``quotechar``."""
     columns = None if usecols is None else shaping.dims_of(usecols)
     try:
         found = _np.loadtxt(
             fname, dtype_of(dtype).numpy, comments, delimiter, converters, skiprows, columns, unpack, ndmin,
-            encoding=None if encoding == "bytes" else encoding, max_rows=max_rows,
+            encoding=None if encoding == "bytes" else encoding, max_rows=max_rows, quotechar=quotechar,
         )  # fmt: skip
     except (ValueError, OSError) as error:
         raise MNNError(f"loadtxt(): {error}") from error

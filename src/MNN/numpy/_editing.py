@@ -12,7 +12,7 @@ from MNN.expr import build, math, reducing, shaping
 from MNN.expr.arrays.options import into
 from MNN.expr.types import Axes, Ints
 from MNN.expr.var import Var
-from MNN.numpy._arrays import concatenate, flip, swapaxes, vstack
+from MNN.numpy._arrays import concatenate, swapaxes, vstack
 from MNN.numpy._at_hand import at_hand
 from MNN.numpy._at_hand import untyped as _np
 
@@ -118,6 +118,23 @@ def _rolled(v: Var, shift: int, axis: int) -> Var:
     return shaping.concat(shaping.split(v, [length - by, by], axis)[::-1], axis) if by else build.own(v)
 
 
+def flip(m: ArrayLike, axis: Axes = None) -> Var:
+    """Elements in the opposite order along axes, or along all."""
+    v = build.to_var(m)
+    axes = list(range(v.ndim)) if axis is None else reducing.axes_of(axis)
+    return shaping.reverse(v, axes) if axes else +v
+
+
+def flipud(m: ArrayLike) -> Var:
+    """Upside down."""
+    return flip(m, 0)
+
+
+def fliplr(m: ArrayLike) -> Var:
+    """Left to right."""
+    return flip(m, 1)
+
+
 def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Var:
     """Turned ``k`` times by 90 degrees, from the first of two axes towards the second."""
     v = build.to_var(m)
@@ -183,6 +200,6 @@ def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], defau
 
 
 __all__ = [
-    "append", "broadcast", "broadcast_arrays", "choose", "delete", "insert", "resize", "roll", "rollaxis", "rot90",
-    "row_stack", "select", "trim_zeros", "unique",
+    "append", "broadcast", "broadcast_arrays", "choose", "delete", "flip", "fliplr", "flipud", "insert", "resize",
+    "roll", "rollaxis", "rot90", "row_stack", "select", "trim_zeros", "unique",
 ]  # fmt: skip

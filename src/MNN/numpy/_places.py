@@ -13,7 +13,7 @@ from MNN.expr import build, indexing, reducing, shaping
 from MNN.expr.arrays.options import into
 from MNN.expr.types import Ints, VarOrNumber
 from MNN.expr.var import Var
-from MNN.numpy._at_hand import at_hand, made, positions
+from MNN.numpy._at_hand import at_hand, made, met, positions
 from MNN.numpy._at_hand import untyped as _np
 from MNN.numpy._creating import copyto
 
@@ -190,7 +190,7 @@ def argpartition(a: ArrayLike, kth: Ints, axis: int | None = -1, kind: str = "in
 
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> bool:
     """Whether two arrays, broadcast against each other, have the same elements."""
-    return bool(_np.array_equiv(build.to_var(a1)._array(), build.to_var(a2)._array()))
+    return bool(_np.array_equiv(*(v._array() for v in met(a1, a2))))
 
 
 # -- iterating over elements ------------------------------------------------------------------------------------------

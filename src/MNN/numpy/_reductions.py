@@ -17,6 +17,7 @@ from MNN.expr.arrays import views
 from MNN.expr.arrays.options import into
 from MNN.expr.types import Axes, ElementType, VarOrNumber, dtype, dtype_of
 from MNN.expr.var import Var
+from MNN.numpy._arrays import full
 
 _Kind = ElementType | None
 
@@ -81,8 +82,8 @@ def _extreme(
 ) -> VarOrNumber:
     if initial is None:
         raise MNNError("max() and min() of elements chosen by where need initial, for where none is chosen")
-    v = _prepared(a, None, where, initial)
-    first = build.cast(build.to_var(initial), v._kind)
+    first = full((), initial, build.to_var(a).dtype)  # which tells of what the element type has not
+    v = _prepared(a, None, where, first)
     if not v.size:
         empty = _np.empty(v.shape, _np.int8).sum(tuple(reducing.axes_of(axis)) or None, keepdims=keepdims)
         return into(_named(shaping.broadcast_to(first, list(empty.shape)), axis), out)
@@ -93,7 +94,7 @@ def _extreme(
 amax, amin = max, min
 
 
-def _counted(where: object, like: Var, axis: Axes, keepdims: bool) -> Var:
+def counted(where: object, like: Var, axis: Axes, keepdims: bool) -> Var:
     """How many elements count, as floats."""
     chosen = math.not_equal(where, 0)  # type: ignore[arg-type] # whatever a Var is made of
     kept = build.cast(shaping.broadcast_to(chosen, like.shape), like._kind)
@@ -103,7 +104,7 @@ def _counted(where: object, like: Var, axis: Axes, keepdims: bool) -> Var:
 def _mean(v: Var, where: object, axis: Axes, keepdims: bool) -> Var:
     """Of floats; no-number where none counts."""
     kept = _prepared(v, None, where, 0)
-    return math.divide(reducing.reduce_sum(kept, axis, keepdims), _counted(where, kept, axis, keepdims))
+    return math.divide(reducing.reduce_sum(kept, axis, keepdims), counted(where, kept, axis, keepdims))
 
 
 def mean(a: ArrayLike, axis: Axes = None, dtype: ElementType = dtype.float, out: Var | None = None,
@@ -138,7 +139,7 @@ def average(a: ArrayLike, axis: Axes = None, weights: ArrayLike | None = None, r
     return (found, total) if returned else found
 
 
-def _degrees(ddof: int, correction: int | float | None) -> Any:
+def degrees(ddof: int, correction: int | float | None) -> Any:
     if correction is None:
         return ddof
     if ddof:
@@ -146,11 +147,11 @@ def _degrees(ddof: int, correction: int | float | None) -> Any:
     return correction
 
 
-def _variance(a: object, axis: Axes, less: Any, keepdims: bool, where: object, mean: object) -> Var:
+def variance(a: object, axis: Axes, less: Any, keepdims: bool, where: object, mean: object) -> Var:
     v = build.floats(a)
     centre = _mean(v, where, axis, True) if mean is None else mean
     kept = _prepared(math.squared_difference(v, centre), None, where, 0)  # type: ignore[arg-type] # as to_var()
-    count = math.subtract(_counted(where, kept, axis, keepdims), float(less))
+    count = math.subtract(counted(where, kept, axis, keepdims), float(less))
     return math.divide(reducing.reduce_sum(kept, axis, keepdims), math.maximum(count, 0.0))
 
 
@@ -158,20 +159,20 @@ def var(a: ArrayLike, axis: Axes = None, dtype: ElementType = dtype.float, out: 
         keepdims: bool = False, *, where: ArrayLike = True, mean: ArrayLike | None = None,
         correction: int | float | None = None) -> VarOrNumber:  # fmt: skip
     """The variance; ``correction`` is ``ddof``, ``mean`` the means where they are known (their axes kept)."""
-    less = _degrees(ddof, correction)
+    less = degrees(ddof, correction)
     if where is True and mean is None:
         return (a if type(a) is Var else build.to_var(a)).var(axis, dtype, out, less, keepdims)
-    return into(_named(_variance(a, axis, less, keepdims, where, mean).astype(dtype), axis), out)
+    return into(_named(variance(a, axis, less, keepdims, where, mean).astype(dtype), axis), out)
 
 
 def std(a: ArrayLike, axis: Axes = None, dtype: ElementType = dtype.float, out: Var | None = None, ddof: int = 0,
         keepdims: bool = False, *, where: ArrayLike = True, mean: ArrayLike | None = None,
         correction: int | float | None = None) -> VarOrNumber:  # fmt: skip
     """The standard deviation; see :func:`var`."""
-    less = _degrees(ddof, correction)
+    less = degrees(ddof, correction)
     if where is True and mean is None:
         return (a if type(a) is Var else build.to_var(a)).std(axis, dtype, out, less, keepdims)
-    return into(_named(math.sqrt(_variance(a, axis, less, keepdims, where, mean)).astype(dtype), axis), out)
+    return into(_named(math.sqrt(variance(a, axis, less, keepdims, where, mean)).astype(dtype), axis), out)
 
 
 def ptp(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
@@ -197,7 +198,7 @@ all_ = builtins.all
 def _position(a: object, axis: int | None, out: Var | None, keepdims: bool, high: bool) -> VarOrNumber:
     v = a if type(a) is Var else build.to_var(a)
     found = v.argmax(axis) if high else v.argmin(axis)
-    if keepdims:
+    if keepdims and v.ndim:
         found = shaping.reshape(found, [1] * v.ndim) if axis is None else shaping.unsqueeze(found, axis)
     return into(found, out)
 

@@ -7,11 +7,13 @@ import math as _math
 from numpy.typing import ArrayLike
 
 from MNN.errors import MNNError
-from MNN.expr import build, math
+from MNN.expr import build, math, products
 from MNN.expr.arrays.options import into
 from MNN.expr.var import Var
-from MNN.numpy._at_hand import WIDE, at_hand, made
+from MNN.numpy._at_hand import WIDE, at_hand, made, met
 from MNN.numpy._at_hand import untyped as _np
+from MNN.numpy._calculation import trunc
+from MNN.numpy._elementwise import elementwise, several
 
 
 def _floats(x1: object, x2: object) -> tuple[Var, Var]:
@@ -28,11 +30,13 @@ def _addexp(x1: object, x2: object, base: float) -> Var:
     return math.select(math.equal(a, b), same, apart)  # infinities of one sign have no difference
 
 
+@elementwise
 def logaddexp(x1: ArrayLike, x2: ArrayLike) -> Var:
     """``log(e^x1 + e^x2)``."""
     return _addexp(x1, x2, _math.e)
 
 
+@elementwise
 def logaddexp2(x1: ArrayLike, x2: ArrayLike) -> Var:
     """``log2(2^x1 + 2^x2)``."""
     return _addexp(x1, x2, 2.0)
@@ -44,6 +48,7 @@ def sinc(x: ArrayLike) -> Var:
     return math.select(math.equal(v, 0.0), 1.0, math.divide(math.sin(v), v))
 
 
+@elementwise
 def ldexp(x1: ArrayLike, x2: ArrayLike) -> Var:
     """``x1 * 2^x2``."""
     a, exponent = _floats(x1, x2)
@@ -51,30 +56,36 @@ def ldexp(x1: ArrayLike, x2: ArrayLike) -> Var:
     return math.multiply(math.multiply(a, math.pow(2.0, half)), math.pow(2.0, math.subtract(exponent, half)))
 
 
+@several
 def frexp(x: ArrayLike) -> tuple[Var, Var]:
     """Mantissa (from 0.5 to below 1) and exponent, as ``int``."""
     mantissa, exponent = at_hand(_np.frexp, build.floats(x))
     return mantissa, exponent
 
 
+@several
 def divmod(x1: ArrayLike, x2: ArrayLike) -> tuple[Var, Var]:
     """``floor(x1 / x2)`` and what is left, with the divisor's sign, so that ``q * x2 + r`` is ``x1``."""
     a, b = build.pair(x1, x2)
-    return math.floordiv(a, b), math.floormod(a, b)
+    return products.floor_divide(a, b), math.floormod(a, b)
 
 
+@several
 def modf(x: ArrayLike) -> tuple[Var, Var]:
     """The fraction and the whole part, both with the sign of ``x``."""
     v = build.floats(x)
-    whole = math.multiply(math.sign(v), math.floor(math.abs(v)))
-    return math.select(math.equal(v, whole), 0.0, math.subtract(v, whole)), whole
+    whole = trunc(v)
+    nothing = math.select(math.equal(v, 0.0), v, math.multiply(math.sign(v), 0.0))
+    return math.select(math.equal(v, whole), nothing, math.subtract(v, whole)), whole
 
 
+@elementwise
 def float_power(x: ArrayLike, y: ArrayLike) -> Var:
     """``x`` to the power of ``y`` as floats, also of integers."""
     return math.pow(*_floats(x, y))
 
 
+@elementwise
 def heaviside(x1: ArrayLike, x2: ArrayLike) -> Var:
     """0 below 0, 1 above, and ``x2`` at 0."""
     a, b = _floats(x1, x2)
@@ -104,11 +115,13 @@ def i0(x: ArrayLike) -> Var:
     return build.to_var(at_hand(_np.i0, build.floats(x)))
 
 
+@elementwise
 def nextafter(x1: ArrayLike, x2: ArrayLike) -> Var:
     """The next float after ``x1`` in the direction of ``x2``."""
     return build.to_var(at_hand(_np.nextafter, *_floats(x1, x2)))
 
 
+@elementwise
 def spacing(x: ArrayLike) -> Var:
     """The distance to the next float away from 0."""
     return build.to_var(at_hand(_np.spacing, build.floats(x)))
@@ -121,16 +134,19 @@ def _whole(x1: object, x2: object, name: str) -> tuple[Var, Var]:
     return a, b
 
 
+@elementwise
 def gcd(x1: ArrayLike, x2: ArrayLike) -> Var:
     """The greatest common divisor of integers."""
     return build.to_var(at_hand(_np.gcd, *_whole(x1, x2, "gcd")))
 
 
+@elementwise
 def lcm(x1: ArrayLike, x2: ArrayLike) -> Var:
     """The least common multiple of integers."""
     return build.to_var(at_hand(_np.lcm, *_whole(x1, x2, "lcm")))
 
 
+@elementwise
 def invert(x: ArrayLike) -> Var:
     """The other bits of integers: ``-1 - x``, or ``255 - x`` of ``uint8``."""
     v = build.to_var(x)
@@ -139,11 +155,13 @@ def invert(x: ArrayLike) -> Var:
     return math.bitwise_xor(v, build.number(255 if v._kind.is_unsigned else -1, v._kind))
 
 
+@elementwise
 def left_shift(x1: ArrayLike, x2: ArrayLike) -> Var:
     """``x1 * 2^x2`` of integers; bits that leave are lost."""
     return math.left_shift(*_whole(x1, x2, "left_shift"))
 
 
+@elementwise
 def right_shift(x1: ArrayLike, x2: ArrayLike) -> Var:
     """``floor(x1 / 2^x2)`` of integers."""
     return math.right_shift(*_whole(x1, x2, "right_shift"))
@@ -184,7 +202,7 @@ def unwrap(p: ArrayLike, discont: float | None = None, axis: int = -1, *, period
 def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: float | None = None, right: float | None = None,
            period: float | None = None) -> Var:  # fmt: skip
     """The line through the points (xp, fp) at ``x``; beyond its ends ``left`` and ``right``, or the end's value."""
-    given = [build.to_var(v) for v in (x, xp, fp)]
+    given = met(x, xp, fp)
     arrays = [v._array() for v in given]
     if arrays[1].ndim != 1 or arrays[1].shape != arrays[2].shape or not arrays[1].size:
         raise MNNError(f"interp(): xp and fp are as many numbers, found shapes {arrays[1].shape} and {arrays[2].shape}")

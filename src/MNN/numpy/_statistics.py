@@ -15,6 +15,13 @@ from MNN.expr.var import Var
 from MNN.numpy._arrays import concatenate
 from MNN.numpy._at_hand import along, at_hand
 from MNN.numpy._at_hand import untyped as _np
+from MNN.numpy._calculation import cumprod, cumsum
+from MNN.numpy._reductions import counted, degrees, variance
+from MNN.numpy._reductions import max as largest
+from MNN.numpy._reductions import mean as mean_of
+from MNN.numpy._reductions import min as smallest
+from MNN.numpy._reductions import prod as product
+from MNN.numpy._reductions import sum as total
 
 
 def percentile(a: ArrayLike, q: ArrayLike, axis: Axes = None, out: Var | None = None, overwrite_input: bool = False,
@@ -76,92 +83,105 @@ def _instead(a: object, value: float) -> Var:
     return math.select(math.equal(v, v), v, build.number(value, v._kind)) if v._kind.is_float else v
 
 
-def _count(a: object, axis: Axes, keepdims: bool) -> Var:
-    v = build.floats(a)
-    return reducing.reduce_sum(build.cast(math.equal(v, v), v._kind), axis, keepdims)
+def nansum(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool = False, *,
+           dtype: ElementType | None = None, initial: ArrayLike | None = None,
+           where: ArrayLike = True) -> VarOrNumber:  # fmt: skip
+    """The sum of what are numbers, of ``initial`` too."""
+    return total(_instead(a, 0), axis, out, keepdims, dtype=dtype, initial=initial, where=where)
 
 
-def nansum(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
-    """The sum of what are numbers."""
-    return _instead(a, 0).sum(axis, out, keepdims)
+def nanprod(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool = False, *,
+            dtype: ElementType | None = None, initial: ArrayLike | None = None,
+            where: ArrayLike = True) -> VarOrNumber:  # fmt: skip
+    """The product of what are numbers, with ``initial`` too."""
+    return product(_instead(a, 1), axis, out, keepdims, dtype=dtype, initial=initial, where=where)
 
 
-def nanprod(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
-    """The product of what are numbers."""
-    return _instead(a, 1).prod(axis, out, keepdims)
+def nancumsum(x: ArrayLike, axis: int | None = 0, dtype: ElementType | None = None, out: Var | None = None) -> Var:
+    """:func:`cumsum` over what are no numbers."""
+    return cumsum(_instead(x, 0), axis, dtype, out)
 
 
-def nancumsum(x: ArrayLike, axis: int = 0) -> Var:
-    """Running sums along an axis, over what are no numbers."""
-    return reducing.cumsum(_instead(x, 0), axis)
-
-
-def nancumprod(x: ArrayLike, axis: int = 0) -> Var:
-    """Running products along an axis, as floats, over what are no numbers."""
-    return reducing.cumprod(_instead(x, 1), axis)
+def nancumprod(x: ArrayLike, axis: int | None = 0, dtype: ElementType | None = None, out: Var | None = None) -> Var:
+    """:func:`cumprod` over what are no numbers."""
+    return cumprod(_instead(x, 1), axis, dtype, out)
 
 
 def _named(x: Var, axis: Axes) -> VarOrNumber:
     return indexing.result(x) if axis is None else x
 
 
-def nanmax(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
-    """The largest of what are numbers; no-number where there are none."""
+def nanmax(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool = False, *,
+           initial: ArrayLike | None = None, where: ArrayLike = True) -> VarOrNumber:  # fmt: skip
+    """The largest of what are numbers and ``initial``, which ``where`` needs; no-number where there are none."""
+    return _nanextreme(a, axis, out, keepdims, initial, where, True)
+
+
+def nanmin(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool = False, *,
+           initial: ArrayLike | None = None, where: ArrayLike = True) -> VarOrNumber:  # fmt: skip
+    """The smallest of what are numbers and ``initial``, which ``where`` needs; no-number where there are none."""
+    return _nanextreme(a, axis, out, keepdims, initial, where, False)
+
+
+def _nanextreme(
+    a: object, axis: Axes, out: Var | None, keepdims: bool, initial: ArrayLike | None, where: ArrayLike, high: bool
+) -> VarOrNumber:
     v = build.to_var(a)
-    if not v._kind.is_float or not v.size:
-        return v.max(axis, out, keepdims)
-    found = reducing.reduce_max(_instead(v, -_np.inf), axis, keepdims)
-    return into(_named(math.select(_count(v, axis, keepdims), found, build.number(_np.nan, v._kind)), axis), out)
+    extreme = largest if high else smallest
+    if not v._kind.is_float or not v.size or initial is not None or where is not True:
+        return extreme(_instead(v, -_np.inf if high else _np.inf), axis, out, keepdims, initial=initial, where=where)
+    found = (reducing.reduce_max if high else reducing.reduce_min)(
+        _instead(v, -_np.inf if high else _np.inf), axis, keepdims
+    )
+    count = counted(_numbers(v, True), v, axis, keepdims)
+    return into(_named(math.select(count, found, build.number(_np.nan, v._kind)), axis), out)
 
 
-def nanmin(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
-    """The smallest of what are numbers; no-number where there are none."""
-    v = build.to_var(a)
-    if not v._kind.is_float or not v.size:
-        return v.min(axis, out, keepdims)
-    found = reducing.reduce_min(_instead(v, _np.inf), axis, keepdims)
-    return into(_named(math.select(_count(v, axis, keepdims), found, build.number(_np.nan, v._kind)), axis), out)
-
-
-def _nanmean(v: Var, axis: Axes, keepdims: bool) -> Var:
-    return math.divide(reducing.reduce_sum(_instead(v, 0), axis, keepdims), _count(v, axis, keepdims))
+def _numbers(v: Var, where: ArrayLike) -> Var:
+    """1 where elements are numbers and ``where`` is not 0."""
+    numbers = math.equal(v, v)
+    return numbers if where is True else math.multiply(numbers, math.not_equal(where, 0))
 
 
 def nanmean(a: ArrayLike, axis: Axes = None, dtype: ElementType = dtype.float, out: Var | None = None,
-            keepdims: bool = False) -> VarOrNumber:  # fmt: skip
+            keepdims: bool = False, *, where: ArrayLike = True) -> VarOrNumber:  # fmt: skip
     """The mean of what are numbers."""
-    return into(_named(_nanmean(build.floats(a), axis, keepdims).astype(dtype), axis), out)
+    v = build.floats(a)
+    return mean_of(v, axis, dtype, out, keepdims, where=_numbers(v, where))
 
 
 def nanvar(a: ArrayLike, axis: Axes = None, dtype: ElementType = dtype.float, out: Var | None = None, ddof: int = 0,
-           keepdims: bool = False) -> VarOrNumber:  # fmt: skip
-    """The variance of what are numbers; the divisor is their count less ``ddof``."""
-    return into(_named(_nanvar(a, axis, ddof, keepdims).astype(dtype), axis), out)
+           keepdims: bool = False, *, where: ArrayLike = True, mean: ArrayLike | None = None,
+           correction: int | float | None = None) -> VarOrNumber:  # fmt: skip
+    """The variance of what are numbers, whose count less ``ddof`` is the divisor; see :func:`var`."""
+    found = _nanvar(a, axis, degrees(ddof, correction), keepdims, where, mean)
+    return into(_named(found.astype(dtype), axis), out)
 
 
-def _nanvar(a: object, axis: Axes, ddof: int, keepdims: bool) -> Var:
+def _nanvar(a: object, axis: Axes, less: Any, keepdims: bool, where: ArrayLike, mean: ArrayLike | None) -> Var:
     v = build.floats(a)
-    spread = math.squared_difference(v, _nanmean(v, axis, True))
-    count = math.subtract(_count(v, axis, keepdims), float(ddof))
-    count = math.select(math.greater(count, 0.0), count, build.number(_np.nan, v._kind))
-    kept = math.select(math.equal(v, v), spread, build.number(0, v._kind))  # infinite numbers have none
-    return math.divide(reducing.reduce_sum(kept, axis, keepdims), count)
+    numbers = _numbers(v, where)
+    found = variance(v, axis, less, keepdims, numbers, mean)
+    enough = math.greater(counted(numbers, v, axis, keepdims), float(less))
+    return math.select(enough, found, build.number(_np.nan, v._kind))
 
 
 def nanstd(a: ArrayLike, axis: Axes = None, dtype: ElementType = dtype.float, out: Var | None = None, ddof: int = 0,
-           keepdims: bool = False) -> VarOrNumber:  # fmt: skip
-    """The standard deviation of what are numbers."""
-    return into(_named(math.sqrt(_nanvar(a, axis, ddof, keepdims)).astype(dtype), axis), out)
+           keepdims: bool = False, *, where: ArrayLike = True, mean: ArrayLike | None = None,
+           correction: int | float | None = None) -> VarOrNumber:  # fmt: skip
+    """The standard deviation of what are numbers; see :func:`nanvar`."""
+    found = _nanvar(a, axis, degrees(ddof, correction), keepdims, where, mean)
+    return into(_named(math.sqrt(found).astype(dtype), axis), out)
 
 
-def nanargmax(a: ArrayLike, axis: int | None = None, out: Var | None = None) -> VarOrNumber:
+def nanargmax(a: ArrayLike, axis: int | None = None, out: Var | None = None, *, keepdims: bool = False) -> VarOrNumber:
     """Where the largest of what are numbers is. Raises :class:`MNNError` where there are none."""
-    return into(along(_np.nanargmax, a, axis), out)
+    return into(along(_np.nanargmax, a, axis, keepdims=bool(keepdims)), out)
 
 
-def nanargmin(a: ArrayLike, axis: int | None = None, out: Var | None = None) -> VarOrNumber:
+def nanargmin(a: ArrayLike, axis: int | None = None, out: Var | None = None, *, keepdims: bool = False) -> VarOrNumber:
     """Where the smallest of what are numbers is. Raises :class:`MNNError` where there are none."""
-    return into(along(_np.nanargmin, a, axis), out)
+    return into(along(_np.nanargmin, a, axis, keepdims=bool(keepdims)), out)
 
 
 # -- correlation and histograms ---------------------------------------------------------------------------------------

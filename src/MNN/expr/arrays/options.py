@@ -15,11 +15,11 @@ _SORTS = ("quicksort", "heapsort", "mergesort", "stable", "quick", "heap", "merg
 _CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
 
-def into(found: VarOrNumber, out: object) -> VarOrNumber:
+def into(found: VarOrNumber, out: object, casting: str = "same_kind") -> VarOrNumber:
     """``found``, or where there is an ``out`` that Var, which holds it from now on.
 
-    Raises :class:`MNNError` where ``out`` is no Var, has another shape, or an element type into which numpy would not
-    write it (floats into integers)."""
+    Raises :class:`MNNError` where ``out`` is no Var, has another shape, or an element type into which numpy's rule
+    ``casting`` does not write it (floats into integers, unless it is ``unsafe``)."""
     if out is None:
         return found
     if not isinstance(out, Var):
@@ -28,8 +28,10 @@ def into(found: VarOrNumber, out: object) -> VarOrNumber:
     kind = out._kind.numpy
     if list(array.shape) != out.shape:
         raise ShapeError(f"out has shape {out.shape}, the result {list(array.shape)}")
+    if casting not in _CASTINGS:
+        raise MNNError(f"casting {casting!r} is none of {', '.join(_CASTINGS)}")
     numbers = isinstance(found, Var) or array.dtype.kind == "f"
-    if numbers and not np.can_cast(array.dtype, kind, "same_kind"):
+    if numbers and not np.can_cast(array.dtype, kind, casting):  # type: ignore[arg-type] # it is one of them
         raise MNNError(f"out holds {kind}, into which results of {array.dtype} are not written; convert them first")
     out.write(array.astype(kind))
     return out
@@ -38,7 +40,8 @@ def into(found: VarOrNumber, out: object) -> VarOrNumber:
 def check_order(order: object, name: str) -> None:
     """Raises :class:`MNNError` unless an array in row-major order is what ``order`` asks for."""
     if order not in ("C", "K", "A", None):
-        raise MNNError(f"{name}(): order {order!r} is not supported: the memory of a Var is in row-major order, 'C'")
+        found = repr(order) if isinstance(order, str) else type(order).__name__
+        raise MNNError(f"{name}(): order {found} is not supported: the memory of a Var is in row-major order, 'C'")
 
 
 def check_sorting(kind: object, order: object, name: str) -> None:
