@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import wave as pywave
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from MNN import MNNError, audio
+from MNN.audio import _resampling, _spectrum
 from tests.audio.record import FILE, FILTERS, SPECTRA, wave
 
 KINDS = {"hann": audio.HANNING, "hamming": audio.HAMMING, "blackman": audio.BLACKMAN}
@@ -158,3 +160,49 @@ def test_mistakes_are_sentences(tmp_path: Path) -> None:
     for call in bad:
         with pytest.raises(MNNError):
             call()
+
+
+def test_resampling_by_blocks_is_the_sum_over_all_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawn rates, lengths and blocks beside the sinc under Kaiser's window, output by output."""
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        rate, wanted = (int(n) for n in rng.integers(1, 60, 2))
+        samples = rng.normal(size=int(rng.integers(1, 300)))
+        monkeypatch.setattr(_resampling, "BLOCK", int(rng.choice([1, 500, 5000, 1 << 18])))
+        found = _resampling.resample(samples, rate, wanted)
+        cutoff = min(1.0, wanted / rate)
+        reach = math.ceil(32 / cutoff)
+        places, numbers = np.arange(-(-len(samples) * wanted // rate))[:, None] * rate, np.arange(len(samples))
+        apart = places / wanted - numbers
+        kaiser = np.i0(12 * np.sqrt(np.maximum(1 - (apart / (reach + 1)) ** 2, 0))) / np.i0(12)
+        taken = np.abs(places // wanted - numbers) <= reach
+        weights = np.where(taken, cutoff * np.sinc(cutoff * apart) * kaiser, 0)
+        np.testing.assert_allclose(found, weights @ samples, atol=1e-8)
+
+
+def test_rates_that_no_sound_has(tmp_path: Path) -> None:
+    """A file's rate decides neither how much memory is taken nor for how long."""
+    path = tmp_path / "a.wav"
+    for rate, wanted in ((4294967291, 16000), (4294967291, 1), (1, 4294967291), (1, 10**12)):
+        form = b"fmt \x10\0\0\0" + struct.pack("<HHIIHH", 1, 1, rate, 0, 2, 16)
+        path.write_bytes(b"RIFF1234WAVE" + form + b"data\x14\0\0\0" + bytes(20))
+        if rate > wanted:
+            assert audio.load(path, wanted)[0].size == 1
+        else:
+            with pytest.raises(MNNError, match=rf"10 samples of 1 Hz would be {10 * wanted} .* is the file's rate"):
+                audio.load(path, wanted)
+
+
+def test_frames_by_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = (
+        lambda: audio.fbank(wave()), lambda: audio.spectrogram(wave(), 64, 7, 50, power=1.0, normalized=True),
+        lambda: audio.mel_spectrogram(wave(), 10, 64, center=True),
+    )  # fmt: skip
+    whole = [call().read() for call in calls]
+    monkeypatch.setattr(_spectrum, "BLOCK", 1000)
+    for call, wanted in zip(calls, whole, strict=True):
+        np.testing.assert_allclose(call().read(), wanted, rtol=1e-6, atol=1e-6)
+    with pytest.raises(MNNError, match="a window of 1 sample is zero, and cannot be normalized by"):
+        audio.spectrogram(wave(), 64, win_length=1, normalized=True)
+    with pytest.raises(MNNError, match="power inf is out of range"):
+        audio.spectrogram(wave(), power=float("inf"))

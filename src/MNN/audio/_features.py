@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from MNN.audio._spectrum import HANNING, REFLECT, Array, mel_filters, power_spectra, signal, var
+from MNN.audio._spectrum import HANNING, REFLECT, Array, by_blocks, mel_filters, power_spectra, signal, var, window
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.var import Var
 
@@ -32,22 +32,21 @@ def fbank(
     wave = signal(waveform)
     if n_fft < 2 or hop_length < 1 or len(wave) < n_fft:
         raise ShapeError(f"fbank(): {len(wave)} samples for frames of {n_fft} every {hop_length}")
-    frames: Array = np.lib.stride_tricks.sliding_window_view(wave, n_fft)[::hop_length].copy()
-    if dither > 0:
-        frames += np.random.default_rng().uniform(-dither, dither, frames.shape)
-    frames -= frames.mean(1, keepdims=True)
-    if preemphasis:
-        frames = frames - preemphasis * np.concatenate([frames[:, :1], frames[:, :-1]], 1)
     size = 1 << (n_fft - 1).bit_length()
-    wide = np.pad(frames, ((0, 0), (0, size - n_fft)))
-    energies = _mels(wide, size, n_mels, sample_rate)
-    return var(np.log(np.maximum(energies, np.finfo(np.float32).tiny)))
+    shape = window(HANNING, size)
+    filters = mel_filters(n_mels, size, sample_rate, True, False, 20.0, 0.0).T
+    noise = np.random.default_rng()
 
+    def energies(part: Array) -> Array:
+        frames = part + noise.uniform(-dither, dither, part.shape) if dither > 0 else part
+        frames = frames - frames.mean(1, keepdims=True)
+        if preemphasis:
+            frames = frames - preemphasis * np.concatenate([frames[:, :1], frames[:, :-1]], 1)
+        spectra = np.abs(np.fft.rfft(np.pad(frames, ((0, 0), (0, size - n_fft))) * shape)) ** 2
+        return np.asarray(spectra @ filters)
 
-def _mels(frames: Array, size: int, n_mels: int, rate: int) -> Array:
-    shape = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(size) / (size - 1))
-    spectra = np.abs(np.fft.rfft(frames * shape)) ** 2
-    return np.asarray(spectra @ mel_filters(n_mels, size, rate, True, False, 20.0, 0.0).T)
+    found = by_blocks(np.lib.stride_tricks.sliding_window_view(wave, n_fft)[::hop_length], n_mels, energies)
+    return var(np.log(np.maximum(found, np.finfo(np.float32).tiny)))
 
 
 def whisper_fbank(

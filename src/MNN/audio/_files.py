@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import struct
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from MNN.audio._resampling import resample
 from MNN.audio._spectrum import Array, var
 from MNN.errors import FormatError, MNNError
 from MNN.expr.build import to_var
@@ -23,7 +23,8 @@ def load(filename: str | os.PathLike[str], sr: int = 0, frame_offset: int = 0, n
     """The samples of a WAV file, from ``frame_offset`` on and at most ``num_frames`` (all if negative), and their rate.
 
     float32 from -1 to 1, several channels as their mean. ``sr`` above 0 resamples to that rate first (a windowed sinc).
-    Raises :class:`FormatError` for files that are no WAV files or end early, ``MNNError`` for what cannot be opened."""
+    Of a file that ends within its samples those that are there are read. Raises :class:`FormatError` for files that are
+    no WAV files or end before their samples, ``MNNError`` for what cannot be opened."""
     with open_regular(path_of(filename)) as file:
         data = file.read()
     kind, channels, rate, bits, body = _parts(data, str(filename))
@@ -72,27 +73,6 @@ def _samples(body: bytes, kind: int, bits: int, name: str) -> Array:
     wide = np.zeros((len(raw), 4), np.uint8)
     wide[:, 4 - width :] = raw
     return wide.view("<i4")[:, 0].astype(np.float64) / 2.0**31
-
-
-def resample(wave: Array, rate: int, wanted: int) -> Array:
-    """Another sample rate by a sinc under a Kaiser window (beta 12) of 32 zero crossings."""
-    common = math.gcd(rate, wanted)
-    up, down = wanted // common, rate // common
-    cutoff = min(1.0, up / down)
-    reach = math.ceil(32 / cutoff)
-    count = -(-len(wave) * up // down)
-    padded = np.pad(wave, reach + 1)
-    steps = np.arange(-reach, reach + 1)
-    result = np.empty(count)
-    for phase in range(min(up, count)):  # outputs whose places lie alike between two samples
-        first, rest = divmod(phase * down, up)
-        apart = rest / up - steps
-        weights = cutoff * np.sinc(cutoff * apart) * np.i0(12 * np.sqrt(np.maximum(1 - (apart / (reach + 1)) ** 2, 0)))
-        weights /= np.i0(12)
-        places = first + down * np.arange(len(range(phase, count, up)))
-        windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1)[places + 1]
-        result[phase::up] = windows @ weights
-    return result
 
 
 def save(filename: str | os.PathLike[str], audio: ArrayLike, sample_rate: int) -> bool:

@@ -13,11 +13,14 @@ from MNN.errors import MNNError, ShapeError
 from MNN.expr.build import leaf, to_var
 from MNN.expr.types import NHWC
 from MNN.expr.var import Var
+from MNN.formatting import plural
 
 HAMMING, HANNING, POVEY, RECTANGULAR, BLACKMAN = range(5)
 CONSTANT, REFLECT, SYMMETRIC, EDGE = range(4)
 
 Array = NDArray[Any]
+BLOCK = 1 << 20
+"""Samples of frames that are worked on at once."""
 _MODES = {CONSTANT: "constant", REFLECT: "reflect", SYMMETRIC: "symmetric", EDGE: "edge"}
 
 
@@ -129,20 +132,31 @@ def power_spectra(
     pad_mode: int, power: float,
 ) -> Array:  # fmt: skip
     """What :func:`spectrogram` gives, on arrays."""
-    if n_fft < 2 or hop < 0 or length < 0 or length > n_fft or left < 0 or right < 0 or pad_mode not in _MODES:
+    fits = n_fft >= 2 and hop >= 0 and 0 <= length <= n_fft and min(left, right) >= 0 and math.isfinite(power)
+    if not fits or pad_mode not in _MODES:
         raise MNNError(f"spectrogram(): n_fft {n_fft}, hop_length {hop}, win_length {length} (at most n_fft), pad_left "
-                       f"{left}, pad_right {right} or pad_mode {pad_mode} is out of range")  # fmt: skip
+                       f"{left}, pad_right {right}, pad_mode {pad_mode} or power {power} is out of range")  # fmt: skip
     hop, length = hop or n_fft // 2, length or n_fft
     wave = np.pad(wave, (left, right))
     if center:
         mode: Any = _MODES[pad_mode]
         if pad_mode == REFLECT and len(wave) <= n_fft // 2:
-            raise ShapeError(f"{len(wave)} samples cannot be reflected over {n_fft // 2}")
+            raise ShapeError(f"{plural(len(wave), 'sample')} cannot be reflected over {n_fft // 2}")
         wave = np.pad(wave, n_fft // 2, mode)
     if len(wave) < length:
-        raise ShapeError(f"{len(wave)} samples are less than a frame of {length}")
+        raise ShapeError(f"{plural(len(wave), 'sample')} make less than a frame of {length}")
     shape = window(kind, length)
     frames = np.lib.stride_tricks.sliding_window_view(wave, length)[::hop]
-    magnitudes = np.abs(np.fft.rfft(frames * shape, n_fft))
-    found = magnitudes**power
-    return np.asarray(found / (shape**2).sum() if normalized else found)
+    if normalized and not shape.any():
+        raise MNNError(f"spectrogram(): a window of {plural(length, 'sample')} is zero, and cannot be normalized by")
+    scale = 1 / (shape**2).sum() if normalized else 1.0
+    return by_blocks(frames, n_fft // 2 + 1, lambda part: np.abs(np.fft.rfft(part * shape, n_fft)) ** power * scale)
+
+
+def by_blocks(frames: Array, width: int, work: Callable[[Array], Array]) -> Array:
+    """``work`` of frames, which lie over each other in memory, some at a time: rows of ``width``."""
+    found = np.empty((len(frames), width))
+    rows = max(1, BLOCK // frames.shape[1])
+    for begin in range(0, len(frames), rows):
+        found[begin : begin + rows] = work(frames[begin : begin + rows])
+    return found
