@@ -79,7 +79,7 @@ def test_a_checkpoint_of_another_model(digits, tmp_path):
     with pytest.raises(MNNError, match="is of the optimizer ADAM, this one is SGD"):
         train.fit(model, digits, 1, checkpoint=path, optimizer=MNN.optim.SGD(model), progress=False)
     path.write_bytes(b"nothing")
-    with pytest.raises(MNNError, match="is no file of arrays"):
+    with pytest.raises(MNNError, match="is no checkpoint of training"):
         fitted(digits, 1, checkpoint=path)
 
 

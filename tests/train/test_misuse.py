@@ -25,6 +25,15 @@ class Net(nn.Module):
         return self.a(x)
 
 
+class One(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.linear(3, 1)
+
+    def forward(self, x):
+        return self.a(x)
+
+
 def fitted(model=None, data=(X, Y), **options):
     return train.fit(model or Net(), data, progress=False, **options)
 
@@ -69,9 +78,10 @@ def test_modules_that_are_not_found(kind):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"epochs": 1.5}, "epochs, patience and seed are whole numbers that are not negative, found 1.5, 0 and 0"),
-        ({"epochs": "3"}, "found '3', 0 and 0"),
-        ({"seed": "x"}, "found 1, 0 and 'x'"),
+        ({"epochs": 1.5}, "epochs is a whole number, found 1.5"),
+        ({"epochs": "3"}, "epochs is a whole number, found '3'"),
+        ({"patience": -1}, "patience must not be negative, found -1"),
+        ({"seed": "x"}, "a seed is a whole number, found 'x'"),
         ({"seed": 2**70}, "a seed has at most 63 bits, found 1180591620717411303424"),
         ({"batch_size": 2.5}, "batch_size must be a positive whole number .* found 2.5"),
         ({"batch_size": "many"}, "batch_size must be a positive whole number .* found 'many'"),
@@ -81,6 +91,12 @@ def test_modules_that_are_not_found(kind):
         ({"loss": "mse"}, "loss is a function, such as MNN.nn.loss.mse, found 'mse'"),
         ({"metrics": {"m": lambda p, t: None}}, "the metric 'm' must give one number, it gives NoneType"),
         ({"metrics": {"m": lambda p, t: p}}, "the metric 'm' must give one number, it gives ndarray"),
+        ({"metrics": {"m": "mae"}}, "metrics are a list of names or a dict of functions, found {'m': 'mae'}"),
+        ({"metrics": ["mae"]}, r"'mae' takes as many predictions as targets, found \[8, 2\] and \[8\]"),
+        (
+            {"data": (X, X[:, :1]), "model": One(), "metrics": ["accuracy"]},
+            r"'accuracy' .* found \[8, 1\] and \[8, 1\]",
+        ),
     ],
 )
 def test_settings_of_fit(options, said):
@@ -111,6 +127,48 @@ def test_states_and_files_of_others(tmp_path):
     with pytest.raises(MNNError, match="inputs and outputs have names of their own, found a, a"):
         train.export(model, tmp_path / "a.mnn", [1, 3], names=["a", "a"])
     assert not list(tmp_path.iterdir())
+
+
+def test_checkpoints_that_are_damaged(tmp_path):
+    """Each part of one in turn is something else: one sentence, and nothing is changed."""
+    path = tmp_path / "c.npz"
+    fitted(epochs=1, checkpoint=path)
+    with np.load(path) as file:
+        whole = dict(file)
+    texts = (b"[]", b"{}", b"junk", b"\xff\xfe")
+    wrong = [np.full(3, np.nan), np.asarray(-5), np.full(3, "q"), *(np.frombuffer(t, np.uint8) for t in texts)]
+    for name, array in ((n, a) for n in whole for a in wrong):
+        if (name == "settings" and array.tobytes() == b"{}") or array.shape == whole[name].shape != ():
+            continue  # which may be
+        np.savez(path, **{**whole, name: array})
+        model = Net()
+        before = model.a.weight.read()
+        with pytest.raises(MNNError, match=r"c\.npz|the state '"):
+            fitted(model, epochs=2, checkpoint=path)
+        assert np.array_equal(before, model.a.weight.read())
+
+
+def test_an_interrupted_epoch_goes_on_with_its_batches(tmp_path):
+    path = tmp_path / "c.npz"
+
+    class Failing(MNN.data.Dataset):
+        broken = True
+
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, i):
+            if self.broken and i == 5:
+                raise OSError("gone")
+            return [X[i]], [Y[i]]
+
+    data = Failing()
+    with pytest.raises(MNNError, match="sample 5 of the dataset cannot be had"):
+        fitted(data=MNN.data.DataLoader(data, 2, False), checkpoint=path)
+    data.broken = False
+    with pytest.raises(MNNError, match=r"8 samples in batches of 2 that was interrupted, now .* 8 in batches of 4"):
+        fitted(data=MNN.data.DataLoader(data, 4, False), checkpoint=path)
+    assert len(fitted(data=MNN.data.DataLoader(data, 2, False), checkpoint=path).losses) == 4
 
 
 def test_training_programs(tmp_path):

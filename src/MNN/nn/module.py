@@ -316,6 +316,8 @@ def check_parameters(module: Module, arrays: Mapping[str, np.ndarray], where: st
     if missing := sorted(set(named) ^ set(arrays)):
         raise MNNError(f"{where} is of another module: '{missing[0]}' is only in one of them")
     for name, var in named.items():
+        if arrays[name].dtype.kind not in "biuf":
+            raise MNNError(f"{where}: '{name}' holds no numbers but {arrays[name].dtype}")
         if tuple(var.shape) != arrays[name].shape:
             raise ShapeError(f"{where}: '{name}' has the shape {list(arrays[name].shape)}, the module's is {var.shape}")
     return named

@@ -41,8 +41,8 @@ def state(given: object, kinds: Collection[str], stem: str, shapes: Sequence[tup
     if missing := {"steps", "losses"} - set(given):
         raise MNNError(f"that is no state of an optimizer: it has no '{min(missing)}'")
     for name, array in given.items():
-        if not isinstance(array, (np.ndarray, np.generic, int, float)):
-            raise MNNError(f"the state '{name}' is an array, as state() gives it, found {shown(array)}")
+        if not isinstance(array, (np.ndarray, np.generic, int, float)) or np.asarray(array).dtype.kind not in "biuf":
+            raise MNNError(f"the state '{name}' is an array of numbers, as state() gives it, found {shown(array)}")
         owner, dot, kind = name.partition(".")
         if dot:
             place = int(owner.removeprefix(stem)) if owner.removeprefix(stem).isdigit() else -1

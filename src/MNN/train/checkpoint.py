@@ -10,12 +10,15 @@ from pathlib import Path
 import numpy as np
 
 from MNN.errors import MNNError
+from MNN.nn import settings as settings_of
 from MNN.nn.layers import Dropout
 from MNN.nn.module import Module, check_parameters, inside, set_parameters
 from MNN.nn.settings import shown
 from MNN.optim.optimizer import Optimizer
 from MNN.schema.arrays import read_arrays, write_arrays
 from MNN.train.history import History
+
+_NONE = np.zeros(0, np.int64)
 
 
 def write(
@@ -44,14 +47,22 @@ def read(
 ) -> tuple[History, int, dict[str, np.ndarray]]:
     """Goes on from a checkpoint: what has happened until then, the seed of the data's order, and the parameters of the
     best epoch. Raises :class:`MNNError` for one of another model, optimizer or settings, before anything is changed."""
-    arrays = read_arrays(path)
     where = os.fspath(Path(path))
+    arrays = read_arrays(path, "checkpoint of training")
     if not {"kind", "history", "seed", "settings"} <= set(arrays):
         raise MNNError(f"{where} is no checkpoint of training")
-    kind = arrays["kind"].tobytes().decode()
+    kind = _text(arrays["kind"])
     if kind != type(optimizer).__name__:
         raise MNNError(f"{where} is of the optimizer {kind}, this one is {type(optimizer).__name__}")
-    before, now = json.loads(arrays["settings"].tobytes()), json.loads(text_of(settings))
+    try:
+        before, history = json.loads(_text(arrays["settings"])), History.of(_text(arrays["history"]))
+        seed = settings_of.seed("the seed", arrays["seed"].item())
+        dropped = [settings_of.count("a layer's seed", number) for number in arrays.get("dropped", _NONE).tolist()]
+        if not isinstance(before, dict):
+            raise TypeError("its settings are no dict")
+    except (ValueError, TypeError, KeyError, MNNError) as error:
+        raise MNNError(f"{where} is damaged ({error}): go on from another checkpoint, or begin anew") from error
+    now = json.loads(text_of(settings))
     for name in sorted({*before, *now}):
         if before.get(name) != now.get(name):
             raise MNNError(
@@ -62,9 +73,10 @@ def read(
         key: {n.removeprefix(key): a for n, a in arrays.items() if n.startswith(key)}
         for key in ("model/", "optimizer/", "best/")
     }
-    history, seed = History.of(arrays["history"].tobytes().decode()), int(arrays["seed"])
     check_parameters(model, parts["model/"], where)
-    layers, dropped = _dropping(model), arrays.get("dropped", np.zeros(0, np.int64)).tolist()
+    if parts["best/"]:
+        check_parameters(model, parts["best/"], where)
+    layers = _dropping(model)
     if "dropped" in arrays and len(layers) != len(dropped):
         raise MNNError(f"{where} is of another module: it has {len(dropped)} layers of dropout, this one {len(layers)}")
     optimizer.load_state(parts["optimizer/"])
@@ -72,6 +84,11 @@ def read(
     for layer, number in zip(layers, dropped, strict=False):
         layer.seed = number
     return history, seed, parts["best/"]
+
+
+def _text(array: np.ndarray) -> str:
+    """A text that is held as bytes."""
+    return array.tobytes().decode(errors="replace")
 
 
 def text_of(settings: object) -> str:

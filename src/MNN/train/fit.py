@@ -15,8 +15,9 @@ from MNN.data.dataset import ArrayDataset, Dataset
 from MNN.data.loader import Batch, DataLoader
 from MNN.errors import MNNError
 from MNN.expr.var import Var
+from MNN.formatting import plural
 from MNN.nn.module import Module, in_mode, set_parameters
-from MNN.nn.settings import not_negative, truth
+from MNN.nn.settings import count, not_negative, truth
 from MNN.optim.methods import ADAM
 from MNN.optim.optimizer import Optimizer
 from MNN.optim.schedules import Schedule
@@ -72,11 +73,8 @@ def fit(
         raise MNNError(f"fit() trains a Module, found {type(model).__name__}")
     if checkpoint is not None and not isinstance(checkpoint, (str, os.PathLike)):
         raise MNNError(f"checkpoint is the path of a file, found {checkpoint!r}")
-    if not all(isinstance(n, (int, np.integer)) and n >= 0 for n in (epochs, patience, seed)):
-        raise MNNError(
-            "epochs, patience and seed are whole numbers that are not negative, found "
-            f"{epochs!r}, {patience!r} and {seed!r}"
-        )
+    for name, number in (("epochs", epochs), ("patience", patience)):
+        not_negative(name, count(name, number))
     for name, given in (("loss", loss), ("schedule", schedule)):
         if given is not None and not callable(given):
             raise MNNError(f"{name} is a function, such as MNN.{_EXAMPLES[name]}, found {given!r}")
@@ -93,6 +91,7 @@ def fit(
     found, best = History(), dict[str, np.ndarray]()
     if checkpoint is not None and Path(checkpoint).exists():
         found, loader.seed, best = checkpoints.read(checkpoint, model, own, settings)
+        _check_begun(found.begun, loader, checkpoint)
 
     def save(begun: Begun | None = None) -> None:
         if checkpoint is not None:
@@ -109,7 +108,7 @@ def fit(
         while len(found.epochs) < epochs and not stopped:
             number, clock = len(found.epochs) + 1, time.perf_counter()
             wanted = None if metrics is None else metrics_of(metrics)
-            begun, found.begun = found.begun or Begun(), None
+            begun, found.begun = found.begun or Begun(batch_size=loader.batch_size, size=loader.size), None
             for inputs, targets in _batches(loader, begun, save):
                 if schedule is not None:
                     own.learning_rate = not_negative("the schedule's rate", schedule(own.steps))
@@ -181,6 +180,16 @@ def _batches(loader: DataLoader, begun: Begun, save: Callable[[Begun], None]) ->
         if begun.batches:
             save(begun)
         raise
+
+
+def _check_begun(begun: Begun | None, loader: DataLoader, where: str | os.PathLike[str]) -> None:
+    """Raises :class:`MNNError` where the rest of an epoch that was interrupted would be other samples."""
+    if begun is not None and begun.size and (begun.batch_size, begun.size) != (loader.batch_size, loader.size):
+        raise MNNError(
+            f"{os.fspath(where)} is of an epoch of {plural(begun.size, 'sample')} in batches of {begun.batch_size} "
+            f"that was interrupted, now there are {loader.size} in batches of {loader.batch_size}: go on with what it "
+            "was, or begin anew without the checkpoint"
+        )
 
 
 def _add(begun: Begun, count: int, loss: float, metrics: Mapping[str, float]) -> None:

@@ -25,14 +25,16 @@ class Epoch:
 
 @dataclass
 class Begun:
-    """A part of an epoch: batches that are done, samples in them, sums over these of the loss and of metrics, and the
-    loss of every step."""
+    """A part of an epoch: batches that are done, samples in them, sums over these of the loss and of metrics, the loss
+    of every step, and how many samples batches and the data have (0 in older files)."""
 
     batches: int = 0
     samples: int = 0
     loss: float = 0.0
     metrics: dict[str, float] = field(default_factory=dict)
     losses: list[float] = field(default_factory=list)
+    batch_size: int = 0
+    size: int = 0
 
 
 @dataclass

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from MNN.errors import MNNError
+from MNN.errors import MNNError, ShapeError
 from MNN.nn.settings import shown
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
@@ -14,15 +14,27 @@ Metric = Callable[[np.ndarray, np.ndarray], float]
 
 
 def accuracy(predictions: np.ndarray, targets: np.ndarray) -> float:
-    """The share of samples whose largest prediction is the target (a class, or one-hot)."""
+    """The share of samples whose largest prediction is the target (a class, or one-hot). Raises :class:`ShapeError`
+    for anything else."""
+    classes = predictions.shape[-1] if predictions.ndim else 0
+    one_hot = targets.shape == predictions.shape and targets.ndim > 1
+    if classes < 2 or (not one_hot and targets.size * classes != predictions.size):
+        raise ShapeError(
+            "the metric 'accuracy' takes scores [..., classes] of two classes or more, and labels [...] or one-hot "
+            f"ones, found {list(predictions.shape)} and {list(targets.shape)}; give a function instead"
+        )
     found = predictions.argmax(-1)
-    wanted = targets.argmax(-1) if targets.shape == predictions.shape and targets.ndim > found.ndim else targets
-    return float((found == wanted.reshape(found.shape)).mean())
+    return float((found == (targets.argmax(-1) if one_hot else targets.reshape(found.shape))).mean())
 
 
 def mae(predictions: np.ndarray, targets: np.ndarray) -> float:
-    """The mean absolute difference."""
-    return float(np.abs(predictions - targets).mean())
+    """The mean absolute difference. Raises :class:`ShapeError` where there are more of one than of the other."""
+    if predictions.size != targets.size:
+        raise ShapeError(
+            "the metric 'mae' takes as many predictions as targets, found "
+            f"{list(predictions.shape)} and {list(targets.shape)}; give a function instead"
+        )
+    return float(np.abs(predictions - targets.reshape(predictions.shape)).mean())
 
 
 _KNOWN: dict[str, Metric] = {"accuracy": accuracy, "mae": mae}
@@ -30,11 +42,11 @@ _KNOWN: dict[str, Metric] = {"accuracy": accuracy, "mae": mae}
 
 def metrics_of(given: Sequence[str] | Mapping[str, Metric]) -> dict[str, Metric]:
     """Metrics by name. Raises :class:`MNNError` for names that are not known."""
-    if isinstance(given, Mapping):
+    if isinstance(given, Mapping) and all(callable(metric) for metric in given.values()):
         return dict(given)
-    if not isinstance(given, (list, tuple)):
+    if not isinstance(given, (list, tuple)) or not all(isinstance(n, str) for n in given):
         raise MNNError(f"metrics are a list of names or a dict of functions, found {shown(given)}")
-    if unknown := [n for n in given if not isinstance(n, str) or n not in _KNOWN]:
+    if unknown := [n for n in given if n not in _KNOWN]:
         raise MNNError(f"the metric '{unknown[0]}' is not known; it is one of {', '.join(_KNOWN)}, or a function")
     return {n: _KNOWN[n] for n in given}
 

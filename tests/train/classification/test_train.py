@@ -126,7 +126,7 @@ BAD = {
     'output = "digits.onnx"': "what is written is a .mnn model",
     "rate = nan": "rate = nan: a number is expected",
     "mean = [0, inf, 0]": "a number or one per channel is expected",
-    "seed = 99999999999999999999": "a whole number of at most 63 bits is expected",
+    "seed = 99999999999999999999": "seed has at most 63 bits, found 9999",
     "epochs = ": "is no TOML file",
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from MNN.errors import MNNError
+from MNN.nn.settings import seed
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -154,10 +155,9 @@ def _check(s: Settings, path: Path) -> None:
         raise MNNError(f"{path}: channels = {s.channels}: 1 or 3 is expected")
     if s.size is not None and min(s.size) < 1:
         raise MNNError(f"{path}: size = {list(s.size)}: sizes are more than 0")
-    if s.seed >= 1 << 63:
-        raise MNNError(f"{path}: seed = {s.seed}: a whole number of at most 63 bits is expected")
-    if s.patience < 0 or s.threads < 0 or s.seed < 0 or s.weight_decay < 0:
-        raise MNNError(f"{path}: patience, threads, seed and weight_decay are not negative")
+    seed(f"{path}: seed", s.seed)
+    if s.patience < 0 or s.threads < 0 or s.weight_decay < 0:
+        raise MNNError(f"{path}: patience, threads and weight_decay are not negative")
     if s.output.suffix.lower() != ".mnn":
         raise MNNError(f"{path}: output = '{s.output.name}': what is written is a .mnn model")
     if not s.output.parent.is_dir():
