@@ -12,7 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tests.frontends.torch.number_cases import Accumulated, Edited, Mathematics, Packed, TakenApart
+from tests.frontends.torch.number_cases import (
+    Accumulated,
+    Asked,
+    Edited,
+    Mathematics,
+    Packed,
+    RuntimeKey,
+    TakenApart,
+    Tasks,
+)  # fmt: skip
 
 WIDTH = 4
 
@@ -302,7 +311,7 @@ class NoneOut(nn.Module):
         return x, x * 2
 
 
-REFUSED = (Ragged, NoneOut, HeldIsWritten, ItemIsWritten)
+REFUSED = (Ragged, NoneOut, HeldIsWritten, ItemIsWritten, RuntimeKey)
 MODULES = {
     "GrowsByCount": lambda draw: GrowsByCount(),
     "GrowsInBranch": lambda draw: GrowsInBranch(),
@@ -322,6 +331,8 @@ MODULES = {
     "TakenApart": lambda draw: TakenApart(),
     "Mathematics": lambda draw: Mathematics(),
     "Packed": Packed,
+    "Asked": lambda draw: Asked(),
+    "Tasks": lambda draw: Tasks(),
 }
 
 

@@ -99,3 +99,57 @@ class Packed(nn.Module):
         last, end = self.last(states)
         y, n = pad_packed_sequence(states, batch_first=True, padding_value=-1.5)
         return y, n, h, c, pad_packed_sequence(last, total_length=6)[0], end
+
+
+class Asked(nn.Module):
+    """Lists of numbers that the data say are asked for all, any, a place and a count."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        signs = [bool(row.sum() > 0) for row in x]
+        best = [int(row.argmax()) for row in x]
+        first = best[0]
+        y = x
+        if all(signs):
+            y = y + 1.0
+        if any(signs):
+            y = y * 2.0
+        told = [all(signs), any(signs), all(best), any(best), any(signs[1:]), 3 in best]
+        asked = [best.count(first), best.count(2), best.index(best[2]), [first, 1, 2, 0, 3].index(1)]
+        grown: list[bool] = []
+        for i in range(int(x.abs().sum()) % 4):
+            grown.append(bool(x[i % 3, 0] > 0))
+        told += [all(grown), any(grown)]
+        return y, torch.tensor(told), torch.tensor(asked)
+
+
+class Tasks(nn.Module):
+    """Tasks that are started and waited for, in loops and in branches that the data decide."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = nn.Linear(4, 4)
+
+    def weighed(self, x: Tensor, weight: float) -> Tensor:
+        y = self.part(x)
+        return y * weight
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        tasks = [torch.jit.fork(self.weighed, x, 0.5)]
+        for i in range(2):
+            tasks.append(torch.jit.fork(self.weighed, x + i, float(i)))
+        y = x * 3.0
+        if bool(x.sum() > 0):
+            task = torch.jit.fork(self.weighed, y, 2.0)
+            y = torch.jit.wait(task) - 1.0
+        named: dict[str, Tensor] = {"x": x}
+        named.setdefault("x", y)
+        other = named.setdefault("y", y + named["x"])
+        return torch.stack([torch.jit.wait(t) for t in tasks]), y, other
+
+
+class RuntimeKey(nn.Module):
+    """Refused: a dictionary's key that the data say."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = {int(x[0].argmax()): x}
+        return rows[int(x[1].argmax())]

@@ -31,7 +31,7 @@ from tests.frontends.torch.peer import written
 FIRST, COUNT = (int(os.environ.get(f"MNN_TORCH_{k}", given)) for k, given in (("SEED", "1"), ("PROGRAMS", "1")))
 NAMES = (
     "GrowsByCount GrowsInBranch Masked Joined Chosen Greedy Beams Early Optionals TwoRanks Suppressed Numbers Replaced"
-    " Edited Accumulated TakenApart Mathematics Packed"
+    " Edited Accumulated TakenApart Mathematics Packed Asked Tasks"
 ).split()
 OPEN = ("Accumulated", "TakenApart", "Mathematics", "Packed")
 """Those whose number of rows is not known either."""
@@ -67,6 +67,7 @@ def test_lists(seed: int, name: str, reference: bool) -> None:
         ("NoneOut", "give a tensor, such as an empty one, for None"),
         ("HeldIsWritten", "write to a copy"),
         ("ItemIsWritten", "write to a copy"),
+        ("RuntimeKey", "key that is known only at run time"),
     ],
 )
 def test_what_is_refused(name: str, said: str) -> None:

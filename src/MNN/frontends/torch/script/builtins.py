@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from MNN.frontends.torch.aliases import Variable
@@ -15,6 +15,7 @@ from MNN.frontends.torch.script import open_lists
 from MNN.frontends.torch.script.journal import check_merged, note_container, refill
 from MNN.frontends.torch.script.mathematics import FUNCTIONS, function
 from MNN.frontends.torch.script.optional import Maybe, is_none, unwrapped
+from MNN.frontends.torch.script.searching import contains, count, place, truths
 from MNN.ir.dtype import DType
 
 MAX_LENGTH = 1 << 16
@@ -45,6 +46,8 @@ def plain(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any])
     if args and isinstance(args[0], (list, tuple, dict, str)) and name in _CONTAINERS:
         if name in _CHANGING:
             note_container(ctx, args[0])
+        if isinstance(args[0], dict) and len(args) > 1:
+            _check_key(ctx, args[1])
         if open_lists.is_open(args[0]) and name not in _ON_OPEN:
             raise ctx.unsupported(f"'{name}' of a list of a length known only at run time", open_lists.ADVICE)
         found = _CONTAINERS[name](ctx, *args, **kwargs)
@@ -114,15 +117,24 @@ def instance_of(ctx: TorchBuilder, value: Any, kinds: ast.expr) -> bool | Number
     return absent if nothing else compute(ctx, "not", absent)  # type: ignore[return-value]
 
 
-def _contains(ctx: TorchBuilder, container: Any, item: Any) -> Any:
-    if any(isinstance(v, (Number, Variable)) for v in (item, *(container if not isinstance(container, str) else ()))):
-        found: Any = False
-        for one in container:
-            if not is_scalar(one) or not is_scalar(item):
-                raise ctx.unsupported("looking for a tensor in a list")
-            found = compute(ctx, "or", found, compute(ctx, "eq", one, item))
-        return known_number(ctx, found)
-    return item in container
+def _place(ctx: TorchBuilder, items: Any, item: Any) -> Any:
+    found = items.index(item) if isinstance(items, str) else place(ctx, items, item)
+    if found is None:
+        raise RaisedError(f"{item!r} is not in a list")
+    return found
+
+
+def dictionary(ctx: TorchBuilder, keys: Sequence[Any], values: Sequence[Any]) -> dict[Any, Any]:
+    """A dictionary of its keys and values."""
+    for key in keys:
+        _check_key(ctx, key)
+    return dict(zip(keys, values, strict=True))
+
+
+def _check_key(ctx: TorchBuilder, key: Any) -> None:
+    """Keys are looked up while converting, so that they have to be known."""
+    if isinstance(key, (Number, Variable)):
+        raise ctx.unsupported("a dictionary's key that is known only at run time", "use a list, or a tensor")
 
 
 def _format(ctx: TorchBuilder, text: str, *args: Any) -> str:
@@ -271,34 +283,12 @@ def _is_not(ctx: TorchBuilder, x: Any, y: Any) -> Any:
 
 _CHANGING = frozenset(
     ("_set_item", "append", "extend", "add_", "pop", "insert", "Delete", "__delitem__", "clear", "reverse", "update",
-     "sort")
+     "setdefault", "sort")
 )  # fmt: skip
 _ON_OPEN = frozenset(
-    (
-        "len",
-        "__getitem__",
-        "select",
-        "_set_item",
-        "append",
-        "extend",
-        "add",
-        "add_",
-        "slice",
-        "clear",
-        "copy",
-        "list",
-        "pop",
-        "insert",
-        "Delete",
-        "__delitem__",
-        "reverse",
-        "sort",
-        "sorted",
-        "sum",
-        "min",
-        "max",
-    )
-)
+    ("len", "__getitem__", "select", "_set_item", "append", "extend", "add", "add_", "slice", "clear", "copy", "list",
+     "pop", "insert", "Delete", "__delitem__", "reverse", "sort", "sorted", "sum", "min", "max", "all", "any")
+)  # fmt: skip
 _ANY: dict[str, Callable[..., Any]] = {
     "__is__": _is,
     "__isnot__": _is_not,
@@ -307,6 +297,7 @@ _ANY: dict[str, Callable[..., Any]] = {
     "__range_length": _range_length,
     "__derive_index": _derive_index,
     "warn": lambda ctx, *a: None,
+    "wait": lambda ctx, task: task,
     "Print": lambda ctx, *a: None,
     "is_grad_enabled": lambda ctx: False,
     "set_grad_enabled": lambda ctx, *a: None,
@@ -330,7 +321,7 @@ _ANY: dict[str, Callable[..., Any]] = {
 }
 _CONTAINERS: dict[str, Callable[..., Any]] = {
     "len": lambda ctx, x: open_lists.length(ctx, x) if isinstance(x, list) else len(x),
-    "__contains__": _contains,
+    "__contains__": contains,
     "__getitem__": _get,
     "select": _get,
     "_set_item": _set,
@@ -352,9 +343,10 @@ _CONTAINERS: dict[str, Callable[..., Any]] = {
     "values": lambda ctx, x: list(x.values()),
     "items": lambda ctx, x: [tuple(i) for i in x.items()],
     "get": lambda ctx, x, k, d=None: x.get(k, d),
+    "setdefault": lambda ctx, x, k, d: x.setdefault(k, d),
     "update": lambda ctx, x, y: x.update(y),
-    "index": lambda ctx, x, i: x.index(i),
-    "count": lambda ctx, x, i: x.count(i),
+    "index": _place,
+    "count": count,
     "min": _extreme("min"),
     "max": _extreme("max"),
     "sum": _sum,
@@ -369,8 +361,8 @@ _CONTAINERS: dict[str, Callable[..., Any]] = {
     "split": lambda ctx, x, *a: x.split(*a) if isinstance(x, str) else NOT_PLAIN,
     "replace": lambda ctx, x, a, b: x.replace(a, b),
     "numel": lambda ctx, x: len(x),
-    "all": lambda ctx, x: all(x),
-    "any": lambda ctx, x: any(x),
+    "all": truths("all", "and"),
+    "any": truths("any", "or"),
     "TupleUnpack": lambda ctx, x: list(x),
     "tolist": lambda ctx, x: x,
 }

@@ -13,7 +13,7 @@ from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Number, is_scalar
 from MNN.frontends.torch.scalars import compute, known_number
 from MNN.frontends.torch.script.branches import if_
-from MNN.frontends.torch.script.builtins import RaisedError, instance_of
+from MNN.frontends.torch.script.builtins import RaisedError, dictionary, instance_of
 from MNN.frontends.torch.script.code import Code, ScriptClass, complex_number, dotted
 from MNN.frontends.torch.script.journal import Unmerged, check_merged, note_attribute
 from MNN.frontends.torch.script.loops import loop
@@ -41,10 +41,12 @@ class NamedTuple(tuple[Any, ...]):
 
 
 class Method:
-    """A function of an object, or of none."""
+    """A function of an object, or of none. ``around`` are the names that one within a function sees."""
 
-    def __init__(self, tree: ast.FunctionDef, owner: ScriptObject | None, path: str) -> None:
-        self.tree, self.owner, self.path = tree, owner, path
+    def __init__(
+        self, tree: ast.FunctionDef, owner: ScriptObject | None, path: str, around: dict[str, Any] | None = None
+    ) -> None:
+        self.tree, self.owner, self.path, self.around = tree, owner, path, around or {}
 
 
 class Interpreter:
@@ -70,7 +72,7 @@ class Interpreter:
         names = [a.arg for a in method.tree.args.args]
         if len(given) > len(names):
             raise FormatError(f"'{method.tree.name}' takes {len(names)} arguments, {len(given)} are given")
-        scope = dict(zip(names, given, strict=False)) | kwargs
+        scope = method.around | dict(zip(names, given, strict=False)) | kwargs
         defaults = method.tree.args.defaults
         for name, default in zip(names[len(names) - len(defaults) :], defaults, strict=True):
             if name not in scope:
@@ -138,6 +140,8 @@ class Interpreter:
         elif isinstance(node, ast.Assert):
             if known_number(self.ctx, self._truth(node.test, scope)) is False:
                 raise RaisedError("an assertion fails")
+        elif isinstance(node, ast.FunctionDef):  # what a task of its own would compute, started by the next statement
+            scope[node.name] = Method(node, None, "", dict(scope))
         elif not isinstance(node, ast.Pass):
             raise UnsupportedError(f"statements of the kind {type(node).__name__} in TorchScript are not supported")
 
@@ -225,11 +229,8 @@ class Interpreter:
         if isinstance(node, ast.List):
             return [self.evaluate(e, scope) for e in node.elts]
         if isinstance(node, ast.Dict):
-            return {
-                self.evaluate(k, scope): self.evaluate(v, scope)
-                for k, v in zip(node.keys, node.values, strict=True)
-                if k
-            }
+            keys = [self.evaluate(k, scope) for k in node.keys if k]
+            return dictionary(self.ctx, keys, [self.evaluate(v, scope) for v in node.values])
         if isinstance(node, ast.Subscript):
             container, index = self.evaluate(node.value, scope), self.evaluate(node.slice, scope)
             return operate(self.ctx, "__getitem__", [container, index], {})
