@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,10 +13,8 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Executor
-from tests import zoo
-from tests.export_env import python
+from tests import kept
 
-DRIVER = Path(__file__).with_name("torch_gradients.py")
 RNG = np.random.default_rng(17)
 
 
@@ -122,7 +118,7 @@ def compared(tmp_path_factory):
     (folder / "jobs.json").write_text(json.dumps(jobs))
     np.savez(folder / "arrays.npz", **saved)
     paths = [str(folder / n) for n in ("jobs.json", "arrays.npz", "results.npz")]
-    subprocess.run([str(python(zoo.cache_folder())), str(DRIVER), *paths], check=True)
+    kept.torch("tests.autodiff.torch_gradients", folder, *paths)
     with np.load(paths[2]) as found:
         return {n: (own[n], [found[f"{i}.{k}"] for k in range(jobs[i][1])]) for i, n in enumerate(NAMES)}
 

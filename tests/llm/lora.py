@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,10 +20,8 @@ from MNN.llm.engine.opening import open_tensors
 from MNN.llm.models.adapted.trained import TrainedAdapter
 from MNN.llm.text import load_tokenizer
 from MNN.llm.tuning import AdaptedModel
-from tests import zoo
-from tests.export_env import python
+from tests import kept, zoo
 
-ROOT = Path(__file__).parents[2]
 RATE = 2e-3
 
 
@@ -80,7 +77,7 @@ def by_torch(net: AdaptedModel, size: Size, folder: Path) -> list[float]:
     arrays["config"] = np.frombuffer(json.dumps(config, default=str).encode(), np.uint8)
     np.savez(folder / "given.npz", **arrays, tokens=tokens(size))
     files = [str(folder / name) for name in ("given.npz", "losses.npz")]
-    subprocess.run([str(python(zoo.cache_folder())), "-m", "tests.llm.torch_lora", *files], check=True, cwd=ROOT)
+    kept.torch("tests.llm.torch_lora", folder, *files)
     with np.load(files[1]) as found:
         return list(found["losses"])
 

@@ -10,25 +10,29 @@ import onnxruntime
 from MNN.frontends import load_graph
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
-from tests.models.task import Feeds, Outputs, Run
+from tests import reference_sessions
+from tests.kept import kept_run
+from tests.models.task import Run
 
 Runner = Callable[[Path], Run]
 
 
 def onnxruntime_runner(path: Path, optimise: bool = True) -> Run:
-    """ONNX Runtime on the CPU, one thread; ``optimise=False`` computes the graph node by node as written."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    if not optimise:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    names = [o.name for o in session.get_outputs()]
+    """ONNX Runtime on the CPU, one thread; ``optimise=False`` computes the graph node by node as written. Its answers
+    are kept (:mod:`tests.kept`)."""
 
-    def run(feeds: Feeds) -> Outputs:
-        return dict(zip(names, session.run(names, dict(feeds)), strict=True))
+    def make() -> Run:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 3
+        if not optimise:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        names = [o.name for o in session.get_outputs()]
+        return lambda feeds: dict(zip(names, session.run(names, dict(feeds)), strict=True))
 
-    return run
+    options = Path(reference_sessions.__file__).read_text(encoding="utf-8")
+    return kept_run(path, f"onnxruntime {onnxruntime.__version__} {optimise=} {options}", make)
 
 
 def plain_onnxruntime_runner(path: Path) -> Run:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -17,14 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from tests import export_env, zoo
+from tests import kept
 from tests.random.case import Case
 from tests.random.judges import expected
 from tests.random.runner import case, difference
 from tests.random.windows import Geometry, resolved
 
 FAMILIES = ("convolution", "transposed", "maxima", "averages")
-DRIVER = Path(__file__).with_name("torch_driver.py")
 Job = tuple[str, dict[str, Any], list[np.ndarray]]
 
 
@@ -83,11 +81,10 @@ def _places(made: Case, geometry: Geometry, extents: tuple[int, ...]) -> tuple[l
 def ask(jobs: list[Job]) -> list[list[np.ndarray]]:
     """Runs jobs with torch."""
     with tempfile.TemporaryDirectory() as folder:
-        listed, given, result = (Path(folder) / name for name in ("jobs.json", "given.npz", "result.npz"))
+        files = listed, given, result = [Path(folder) / name for name in ("jobs.json", "given.npz", "result.npz")]
         listed.write_text(json.dumps([[name, parameters, len(arrays)] for name, parameters, arrays in jobs]))
         np.savez(given, **{f"{i}.{k}": a for i, (_, _, arrays) in enumerate(jobs) for k, a in enumerate(arrays)})
-        python = export_env.python(zoo.cache_folder())
-        subprocess.run([str(python), str(DRIVER), str(listed), str(given), str(result)], check=True)
+        kept.torch("tests.random.torch_driver", Path(folder), *map(str, files))
         with np.load(result) as found:
             names = set(found.files)
             return [[found[f"{i}.{k}"] for k in range(2) if f"{i}.{k}" in names] for i in range(len(jobs))]

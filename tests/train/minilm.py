@@ -7,7 +7,6 @@ torch, from the same weights and in the same order.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,11 +15,9 @@ from pydoc_data.topics import topics
 import numpy as np
 
 import MNN
-from tests import zoo
-from tests.export_env import python
+from tests import kept, zoo
 from tests.models.tasks.minilm import batch
 
-ROOT = Path(__file__).parents[2]
 CHAPTERS = ("debugger", "string-methods")
 RATE = 3e-5
 F, nn = MNN.expr, MNN.nn
@@ -73,14 +70,7 @@ def curves(size: Size, folder: Path) -> tuple[np.ndarray, np.ndarray, Classifier
     data = dict(zip(("words", "mask", "labels"), parts, strict=True))
     np.savez(folder / "given.npz", **data, **head, threads=size.threads, rate=RATE)
     files = [str(folder / name) for name in ("given.npz", "losses.npz")]
-    command = [
-        str(python(zoo.cache_folder())),
-        "-m",
-        "tests.train.torch_minilm",
-        str(zoo.path("minilm_weights")),
-        *files,
-    ]
-    subprocess.run(command, check=True, cwd=ROOT)
+    kept.torch("tests.train.torch_minilm", folder, str(zoo.path("minilm_weights")), *files)
     with np.load(files[1]) as found:
         theirs = found["losses"]
     optimizer = MNN.optim.AdamW(model, RATE, threads=size.threads)

@@ -4,22 +4,18 @@ other, on quantised numbers too; in bf16 with fp32 weights near those of autocas
 from __future__ import annotations
 
 import itertools
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import MNN
 from MNN.nn.module import trainable
-from tests import zoo
-from tests.export_env import python
+from tests import kept, zoo
 from tests.train.networks import Language, Small
 
 STEPS, BATCH, LENGTH, COUNT = 200, 16, 24, 30
 BEGINS = (25, 50, 75, 100, 125, 150)
 """Batches that come first in further runs in bf16."""
-ROOT = Path(__file__).parents[2]
 
 
 def _images():
@@ -55,7 +51,7 @@ def curves(tmp_path_factory):
         given |= {f"{name}/w{i}": w for i, w in enumerate(begins[name])}
     np.savez(folder / "given.npz", **given)
     files = [str(folder / name) for name in ("given.npz", "torch.npz")]
-    subprocess.run([str(python(zoo.cache_folder())), "-m", "tests.train.torch_curves", *files], check=True, cwd=ROOT)
+    kept.torch("tests.train.torch_curves", folder, *files)
     with np.load(folder / "torch.npz") as file:
         wanted = {name: file[name] for name in file.files}
     own = {}

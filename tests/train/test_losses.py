@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import MNN
 from MNN.errors import MNNError, ShapeError
-from tests import zoo
-from tests.export_env import python
+from tests import kept
 
 F, nn = MNN.expr, MNN.nn
 FIRST, COUNT = (int(os.environ.get(f"MNN_LOSS_{n}", given)) for n, given in (("SEED", "1"), ("COUNT", "10")))
-ROOT = Path(__file__).parents[2]
 
 
 def cross_entropies(rng):
@@ -63,7 +59,7 @@ def wanted(tmp_path_factory):
     (folder / "cases.json").write_text(json.dumps([case for case, _ in cases]))
     np.savez(folder / "given.npz", **{f"{i}/{n}": v for i, (_, a) in enumerate(cases) for n, v in a.items()})
     files = [str(folder / name) for name in ("cases.json", "given.npz", "found.npz")]
-    subprocess.run([str(python(zoo.cache_folder())), "-m", "tests.train.torch_losses", *files], check=True, cwd=ROOT)
+    kept.torch("tests.train.torch_losses", folder, *files)
     with np.load(files[2]) as found:
         return dict(found)
 

@@ -6,19 +6,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import MNN
 from MNN.frontends import load_graph
-from tests import zoo
-from tests.export_env import python
+from tests import kept
 
 F, nn = MNN.expr, MNN.nn
-ROOT = Path(__file__).parents[2]
 ALL = ("RegNet", "DenseNet", "ShuffleNet", "ConvNeXt", "ViT", "UNet", "GPT", "LSTM", "GRU")
 ASKED = os.environ.get("MNN_TRAINED", "UNet,GPT,GRU")
 NAMES = ALL if ASKED == "all" else tuple(ASKED.split(","))
@@ -30,8 +26,7 @@ TOLERANCE = {"high": 0.005, "low": 0.02}
 def folder(tmp_path_factory):
     """What torch wrote: networks, batches, losses."""
     found = tmp_path_factory.mktemp("networks")
-    command = [str(python(zoo.cache_folder())), "-m", "tests.train.torch_networks", str(found), *NAMES]
-    subprocess.run(command, check=True, cwd=ROOT)
+    kept.torch("tests.train.torch_networks", found, str(found), *NAMES)
     return found
 
 

@@ -8,19 +8,15 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import MNN
-from tests import zoo
-from tests.export_env import python
+from tests import kept
 
 F, nn, optim, schedules = MNN.expr, MNN.nn, MNN.optim, MNN.train.schedules
 FIRST, COUNT = (int(os.environ.get(f"MNN_OPTIMIZER_{n}", given)) for n, given in (("SEED", "1"), ("COUNT", "5")))
-ROOT = Path(__file__).parents[2]
 KINDS = ("SGD", "ADAM", "AdamW", "RMSprop", "Lion")
 STEPS, MOST, CLASSES, SIDE = 6, 3, 5, 7
 TOLERANCE = 1e-4
@@ -116,8 +112,7 @@ def cases(tmp_path_factory):
     (folder / "settings.json").write_text(json.dumps(settings))
     np.savez(folder / "given.npz", **given)
     files = [str(folder / name) for name in ("settings.json", "given.npz", "found.npz")]
-    command = [str(python(zoo.cache_folder())), "-m", "tests.train.torch_optimizers", *files]
-    subprocess.run(command, check=True, cwd=ROOT)
+    kept.torch("tests.train.torch_optimizers", folder, *files)
     with np.load(files[2]) as found:
         return settings, given, dict(found)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tests import export_env, zoo
+from tests import export_env, kept, zoo
 
 REQUIREMENTS = ("opencv-python-headless==4.11.0.86", "numpy>=2")
 VARIABLE = "MNN_OPENCV_PYTHON"
-_WORKER = Path(__file__).with_name("opencv_worker.py")
 
 
 @dataclass(frozen=True)
@@ -45,9 +43,7 @@ def answers(requests: Mapping[str, Request]) -> dict[str, Answer]:
             (folder / f"{key}.caffemodel").write_bytes(request.caffemodel)
             (folder / f"{key}.outputs").write_text("\n".join(request.outputs), encoding="utf-8")
             np.savez(folder / f"{key}.npz", **request.feeds)  # type: ignore[arg-type]
-        result = subprocess.run([str(python()), str(_WORKER), name], capture_output=True, text=True, check=False)
-        if result.returncode:
-            raise zoo.ZooError(f"OpenCV ended with {result.returncode}:\n{result.stderr[-3000:]}")
+        kept.asked(python(), REQUIREMENTS, f"{__package__}.opencv_worker", folder, name)
         return {key: _answer(folder, key) for key in requests}
 
 

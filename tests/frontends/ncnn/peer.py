@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tests import export_env, zoo
+from tests import export_env, kept, zoo
 from tests.frontends.ncnn.build import Model
 
 REQUIREMENTS = ("ncnn==1.0.20261020", "numpy>=2")
 VARIABLE = "MNN_NCNN_PYTHON"
-_WORKER = Path(__file__).with_name("ncnn_worker.py")
 
 
 @dataclass(frozen=True)
@@ -45,10 +43,7 @@ def answers(models: Mapping[str, Model], binary: bool = False) -> dict[str, Answ
             np.savez(path.with_suffix(".npz"), **feeds)  # type: ignore[arg-type]
             wanted = [str(rename.get(n, n)) for n in model.outputs()]
             path.with_suffix(".outputs").write_text(" ".join(wanted), encoding="utf-8")
-        command = [str(python()), str(_WORKER), name]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-        if result.returncode:
-            raise zoo.ZooError(f"ncnn ended with {result.returncode}:\n{result.stderr[-3000:]}")
+        kept.asked(python(), REQUIREMENTS, f"{__package__}.ncnn_worker", Path(name), name)
         return {key: _answer(path, models[key].outputs()) for key, path in paths.items()}
 
 

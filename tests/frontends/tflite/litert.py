@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tests import export_env, zoo
+from tests import export_env, kept, zoo
 
 REQUIREMENTS = ("ai-edge-litert==2.3.0", "numpy>=2")
 VARIABLE = "MNN_LITERT_PYTHON"
-_WORKER = Path(__file__).with_name("litert_worker.py")
 
 
 @dataclass(frozen=True)
@@ -49,10 +47,7 @@ def answers(requests: Mapping[str, Request]) -> dict[str, Answer]:
                 (folder / f"{key}.reference").touch()
             arrays = {f"{i}.{k}": a for i, run in enumerate(request.runs) for k, a in enumerate(run)}
             np.savez(folder / f"{key}.npz", **arrays)  # type: ignore[arg-type]
-        command = [str(python()), str(_WORKER), name]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-        if result.returncode:
-            raise zoo.ZooError(f"LiteRT ended with {result.returncode}:\n{result.stderr[-3000:]}")
+        kept.asked(python(), REQUIREMENTS, f"{__package__}.litert_worker", Path(name), name)
         return {key: _answer(folder, key, request) for key, request in requests.items()}
 
 
