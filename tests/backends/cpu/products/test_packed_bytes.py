@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from MNN.backends.cpu.gemm.contraction import ContractSpec
@@ -59,6 +61,33 @@ def multiply(spec: ContractSpec, target: Target, a: np.ndarray, w: np.ndarray, b
     return c[:, :n]
 
 
+@pairs(target=ALL, dtype=[U8, I8], order=[("max", "min"), ("min", "max"), ("min",)])
+def test_bytes_are_bounded_then(target: Target, dtype: DType, order: tuple[str, ...]) -> None:
+    """An activation whose bounds are numbers of the result: upper one below the lower one, too."""
+    rng = np.random.default_rng(5)
+    a = rng.integers(0, 256, (7, 20)).astype(np.uint8)
+    w = rng.integers(-128, 128, (20, 75)).astype(np.int8)
+    bias = rng.integers(-(1 << 14), 1 << 14, 75).astype(np.int32)
+    for numbers in ({"max": 5, "min": 55}, {"max": 100, "min": 2}, {"max": 90, "min": 127}):
+
+        def bounded(s, total: int, own: int, numbers=numbers) -> int:  # type: ignore[no-untyped-def]
+            q = s("mul", s.cast(s("add", total, own), F32), s.const(0.003, F32))
+            made: int = saturated(s, q, 9, dtype)
+            for op in order:
+                made = s(op, made, s.const(numbers[op], dtype))
+            return made
+
+        body = body_of([I32, I32], bounded)
+        assert saturated_end(body) is not None
+        found = multiply(ContractSpec(U8, I8, I32, dtype, 2, 2, True, body, ("n",), 4), target, a, w, bias)
+        q = (a.astype(np.int64) @ w.astype(np.int64) + bias).astype(np.float32) * np.float32(0.003)
+        info = np.iinfo(dtype.numpy)
+        expected = np.clip(np.rint(q.astype(np.float64)) + 9, info.min, info.max)
+        for op in order:
+            expected = (np.maximum if op == "max" else np.minimum)(expected, numbers[op])
+        assert (found == expected).all()
+
+
 @pairs(
     target=ALL, tile=[(3, 1), (2, 2), (2, 3), (2, 4)], result=[(U8, 0), (U8, 131), (I8, -128), (I8, 5)]
 )  # fmt: skip
@@ -95,7 +124,8 @@ def test_bounds_that_no_number_reaches() -> None:
     assert end is not None
     assert end.most is None
     lower = body_of([I32, F32], lambda s, x, y: s("min", scaled(s, x, y), s.const(100, U8)))
-    assert not fits(lower, {1: (0.0, 0.1)})  # no such end
+    assert fits(lower, {1: (0.0, 0.1)})
+    assert saturated_end(lower) == replace(saturated_end(body), bounds=(("min", 100),))  # type: ignore[type-var]
 
     def cut(s, total: int, scale: int) -> int:  # type: ignore[no-untyped-def]
         q = s("mul", s.cast(total, F32), scale)

@@ -12,6 +12,7 @@ from MNN.backends.cpu.window.bf16_rows import pack_rows, row_pairs
 from MNN.backends.cpu.window.byte_rows import has_byte_rows, pack_byte_rows
 from MNN.backends.cpu.window.cost import choose_window, vectors_at_once
 from MNN.backends.cpu.window.spec import WindowSpec
+from MNN.backends.cpu.window.tap_pairs import bytes_of_channel, pack_tap_pairs
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, body_of
 from MNN.ops.quantized.quantization import saturated
@@ -23,9 +24,18 @@ TARGETS = pytest.mark.parametrize("target", util.TARGETS, ids=lambda t: t.name)
 
 
 def run(
-    spec: WindowSpec, target: Target, n: int, kh: int, sy: int, oh: int, ow: int, c: int, checked: bool = True
+    spec: WindowSpec,
+    target: Target,
+    n: int,
+    kh: int,
+    sy: int,
+    oh: int,
+    ow: int,
+    c: int,
+    checked: bool = True,
+    given: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The kernel's y and the expected one in float64 (or int64), for n images of oh x ow pixels."""
+    """The kernel's y and the expected one in float64 (or int64), for n images of oh x ow pixels; ``given`` weights."""
     rng = np.random.default_rng(n + kh + ow + c)
     h, w = (oh - 1) * sy + kh, (ow - 1) * spec.sx + (spec.kw - 1) * spec.dx + 1
     pixel_x, pixel_y = c + 3, c + 1  # pixels further apart than their channels
@@ -37,7 +47,7 @@ def run(
         return rng.uniform(-1, 1, shape).astype(dtype.numpy)
 
     x, y = numbers(spec.dtype, n, h, w, pixel_x), np.full((n, oh, ow, pixel_y), 5, spec.out.numpy)
-    weights = numbers(spec.weights, kh, spec.kw, c)
+    weights = numbers(spec.weights, kh, spec.kw, c) if given is None else given
     lines_x = np.array([[(i * h + o * sy) * w * pixel_x for o in range(oh)] for i in range(n)], np.int32).reshape(-1)
     lines_y = (np.arange(n * oh) * ow * pixel_y).astype(np.int32)
     slots = {"n_lines": n * oh, "kh": kh, "row_x": w * pixel_x, "step_x": pixel_x, "step_y": pixel_y, "ow": ow, "c": c}
@@ -49,6 +59,10 @@ def run(
     if spec.fours:
         weights //= 2
         arrays["fours"] = pack_byte_rows(weights)
+    if spec.taps:
+        whole = weights[None]
+        arrays["taps"] = pack_tap_pairs(whole, spec.dtype, 4 * target.lanes(F32), spec.shift)
+        slots["tap_bytes"] = bytes_of_channel(1, kh, spec.kw, spec.shift)
     operands = []
     for i, kind in enumerate(spec.operands):
         assert spec.epilogue is not None

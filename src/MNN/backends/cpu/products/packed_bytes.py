@@ -32,12 +32,14 @@ _SAFE = 1 << 30
 @dataclass(frozen=True)
 class Saturated:
     """The end of a body, ``saturate(round(min(q, most)) + zero)`` in ``dtype``; ``value`` is the number of ``q``. None
-    for ``most``: i32 has all numbers of ``q``."""
+    for ``most``: i32 has all numbers of ``q``. ``bounds``: bytes are brought between numbers then, the last one first
+    (an activation in the steps of the result)."""
 
     value: int
     most: float | None
     zero: int
     dtype: DType
+    bounds: tuple[tuple[str, int], ...] = ()
 
 
 def saturated_end(body: Body | None, fits: bool = False) -> Saturated | None:
@@ -46,7 +48,14 @@ def saturated_end(body: Body | None, fits: bool = False) -> Saturated | None:
     if body is None or len(body.outputs) != 1:
         return None
     code = body.code
-    last = code[body.outputs[0]]
+    last, bounds = code[body.outputs[0]], []
+    while last.op in ("min", "max") and last.dtype in (DType.I8, DType.U8):
+        numbers = [i for i in last.args if code[i].op == "const"]
+        others = [i for i in last.args if code[i].op != "const"]
+        if len(numbers) != 1:
+            return None
+        bounds.append((last.op, int(code[numbers[0]].number())))
+        last = code[others[0]]
     if last.op != "cast" or last.dtype not in (DType.I8, DType.U8):
         return None
     whole, zero = code[last.args[0]], 0
@@ -70,8 +79,8 @@ def saturated_end(body: Body | None, fits: bool = False) -> Saturated | None:
     if lower[1] > int(info.min) - zero or abs(zero) > 1 << 14 or abs(upper[1]) > 1 << 14:
         return None
     if fits and upper[1] >= int(info.max) - zero:
-        return Saturated(lower[0], None, zero, last.dtype)
-    return Saturated(lower[0], upper[1], zero, last.dtype)
+        return Saturated(lower[0], None, zero, last.dtype, tuple(bounds))
+    return Saturated(lower[0], upper[1], zero, last.dtype, tuple(bounds))
 
 
 def fits(body: Body | None, arguments: Mapping[int, Interval]) -> bool:
@@ -113,9 +122,15 @@ def pack_bytes(b: Builder, values: Sequence[Value], end: Saturated) -> Value:
 def packed_in_lanes(b: Builder, values: Sequence[Value], end: Saturated) -> Value:
     """The results of one, two or four vectors of ``q`` in groups of four: the first group of each, then the second
     ones."""
-    lanes = values[0].type.lanes
+    words = [packed_words(b, low, high, end) for low, high in zip(values[::2], values[1::2] or values, strict=True)]
+    return packed_of_words(b, words[0], words[-1], end)
+
+
+def packed_words(b: Builder, low: Value, high: Value, end: Saturated) -> Value:
+    """Two vectors of ``q``, or one twice, as whole numbers of 16 bits, in groups of four by turns."""
+    values = [low] if low is high else [low, high]
     if end.most is not None:
-        most = b.const(values[0].type, end.most)
+        most = b.const(low.type, end.most)
         values = [b.select(b.fcmp("olt", v, most), v, most) for v in values]
     whole = [to_nearest(b, v) for v in values]
     # Sums that saturate take units that products need, plain ones do not (Zen 4). Only what is no number of i32, and so
@@ -123,13 +138,28 @@ def packed_in_lanes(b: Builder, values: Sequence[Value], end: Saturated) -> Valu
     early = end.zero > 0 or (end.zero < 0 and end.most is None)
     if early:
         whole = [b.add(v, end.zero) for v in whole]
-    words = []
-    for low, high in zip(whole[::2], whole[1::2] or whole, strict=True):
-        both = b.perform(can.PACK_I32, I16.vec(2 * lanes), low, high)
-        late = end.zero and not early
-        words.append(b.intrinsic("sadd.sat", both, b.const(both.type, end.zero)) if late else both)
+    both = b.perform(can.PACK_I32, I16.vec(2 * low.type.lanes), whole[0], whole[-1])
+    late = end.zero and not early
+    return b.intrinsic("sadd.sat", both, b.const(both.type, end.zero)) if late else both
+
+
+def packed_of_words(b: Builder, low: Value, high: Value, end: Saturated) -> Value:
+    """The bytes of two vectors of :func:`packed_words`, or of one twice."""
     narrow = can.PACK_I16_UNSIGNED if end.dtype is DType.U8 else can.PACK_I16_SIGNED
-    return b.perform(narrow, I8.vec(4 * lanes), words[0], words[-1])
+    found = b.perform(narrow, I8.vec(2 * low.type.lanes), low, high)
+    for op, number in reversed(end.bounds):
+        name = ("u" if end.dtype is DType.U8 else "s") + op
+        found = b.intrinsic(name, found, b.const(found.type, number if number < 128 else number - 256))
+    return found
 
 
-__all__ = ["Saturated", "fits", "pack_bytes", "packed_in_lanes", "packs_bytes", "saturated_end"]
+__all__ = [
+    "Saturated",
+    "fits",
+    "pack_bytes",
+    "packed_in_lanes",
+    "packed_of_words",
+    "packed_words",
+    "packs_bytes",
+    "saturated_end",
+]

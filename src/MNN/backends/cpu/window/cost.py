@@ -19,6 +19,10 @@ _MAX_PIXELS = 8
 _MAX_LINES = 2
 _ROW_CYCLES = 2.0
 _TILE_CYCLES = 20.0
+_PAIR_REGISTERS = 4
+"""Vectors for an input, its product, and the weights and masks of a pair of taps."""
+_PAIR_RESULT = 16
+"""Instructions that make a half group's totals the results of a pixel."""
 _OTHER_REGISTERS = 12
 """General registers for strides, counters and addresses of weights. Short vectors weigh no more than an address that is
 reloaded: then pointers to the columns must fit, but for one or two."""
@@ -86,6 +90,19 @@ def vectors_at_once(
     pairs = dtype is DType.BF16 and acc is DType.F32 and target.can(can.TWO_TO_BF16, 32 * target.lanes(acc))
     known = all(d in (DType.F32, DType.BF16) for d in others)
     return 2 if pairs and known and (row_pairs or kw <= _WIDEST_IN_TWOS) else 1
+
+
+def choose_tap_pixels(target: Target, sx: int, dx: int, kw: int, pairs: int, ow: int, sums: int) -> int:
+    """Pixels of a tile whose taps are taken in pairs, ``sums`` vectors for each (:mod:`.tap_pairs`): as
+    :func:`choose_window` has it, by the instructions of a half group."""
+    most = max(1, (target.vector_registers - _PAIR_REGISTERS) // (sums + 1))  # one more: results of the other half
+
+    def cost(pixels: int) -> float:
+        columns = len(columns_of(pixels, kw, sx, dx))
+        steps = pairs * ((1 + 2 * sums) * pixels + 2 + 2 * columns / kw)
+        return -(-ow // pixels) * (steps + _PAIR_RESULT * pixels + _TILE_CYCLES)
+
+    return min(range(1, min(most, max(ow, 1)) + 1), key=cost)
 
 
 def _tile_cycles(

@@ -14,8 +14,17 @@ from MNN.backends.cpu.products.operand_access import channel_result, store_back
 from MNN.backends.cpu.products.packed_bytes import saturated_end
 from MNN.backends.cpu.window.bf16_rows import pack_rows, row_pairs
 from MNN.backends.cpu.window.byte_rows import CHANNELS, VECTORS, has_byte_rows, in_groups, pack_byte_rows
-from MNN.backends.cpu.window.cost import choose_window, vectors_at_once
+from MNN.backends.cpu.window.cost import choose_tap_pixels, choose_window, vectors_at_once
 from MNN.backends.cpu.window.spec import WindowSpec
+from MNN.backends.cpu.window.tap_pairs import (
+    SMALLEST,
+    WIDEST,
+    bytes_of_channel,
+    has_tap_pairs,
+    pack_tap_pairs,
+    shift_of,
+    tap_pairs,
+)
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
 from MNN.compiler.fuse import Group
@@ -79,7 +88,7 @@ def emit_depthwise(e: Emitter, group: Group) -> bool:
             lambda: pack_byte_rows(_in_planes(data)),
             (data, w.keep),
         )
-    return _emit(e, group, prim, "dot", w.shape[2:], Ref(buffer, 0), pairs, fours)
+    return _emit(e, group, prim, "dot", w.shape[2:], Ref(buffer, 0), pairs, fours, _tap_pairs(e, prim, data))
 
 
 def _taps_first(e: Emitter, w: Tensor) -> Ref:
@@ -125,6 +134,25 @@ def _in_fours(e: Emitter, prim: p.Conv, weights: np.ndarray) -> bool:
     return bool(weights.min() >= -128 and weights.max() <= 127)
 
 
+def _tap_pairs(e: Emitter, prim: p.Conv, weights: np.ndarray) -> tuple[Buffer, int] | None:
+    """Weights packed in pairs of taps, and the shift of their sums; None where they are not taken so."""
+    x, w = prim.inputs
+    if x.dtype not in _BYTES or x.rank < 4 or w.shape[0] < SMALLEST or not has_tap_pairs(e.target):
+        return None
+    if w.shape[-1] > WIDEST or elements(w.shape[2:]) == 1 or not (weights.min() >= -128 and weights.max() <= 127):
+        return None
+    whole = _in_planes(weights)
+    shift = shift_of(whole, x.dtype)
+    if shift is None:
+        return None
+    packed = e.pool.get(
+        ("depthwise taps", id(weights), x.dtype),
+        lambda: pack_tap_pairs(whole, x.dtype, 4 * e.target.lanes(DType.I32), shift),
+        (weights, w.keep),
+    )
+    return packed, shift
+
+
 def _in_planes(weights: np.ndarray) -> np.ndarray:
     """Weights ``[C, 1, kernel...]`` as ``[planes, kh, kw, C]``."""
     kernel, c = weights.shape[2:], weights.shape[0]
@@ -168,6 +196,7 @@ def _emit(
     weights: Ref | int,
     packed: Buffer | None = None,
     fours: Buffer | None = None,
+    taps: tuple[Buffer, int] | None = None,
 ) -> bool:
     out, x = group.root.outputs[0], prim.inputs[0]
     acc = sums_of(x.dtype) if op == "dot" else WIDE.get(x.dtype, x.dtype)
@@ -220,6 +249,8 @@ def _emit(
         fours = None
     if fours is not None:
         vectors = VECTORS
+    if "pc" in kinds or fours is not None:
+        taps = None
     kw, sx, dx = full[-1], steps[-1], spread[-1]
     family: tuple[object, ...] = (x.dtype, acc, out.dtype, op, kw, sx, dx, body, tuple(kinds), pairs)
     family += ("planes",) if planes else ()
@@ -229,12 +260,17 @@ def _emit(
     window = (elements(full[:-1]), kw)
     most, wide = 1 if pairs or fours is not None else room_of(total), room_of(ow)
     deep, pixels = choose_window(e.target, op, window, sx, dx, most, wide, vectors, made, spare)
-    e.pool.kept_choices.make(family, (deep, pixels))
+    if taps is not None:
+        count = elements([full[a] for a in planes]) * len(tap_pairs(full[row], kw))
+        deep, pixels = 1, choose_tap_pixels(e.target, sx, dx, kw, count, wide, 2 if taps[1] else 1)
+    else:
+        e.pool.kept_choices.make(family, (deep, pixels))
     tile = pixels, body, tuple(kinds), deep
     types_of = x.dtype, acc, out.dtype
-    spec = WindowSpec.of(
-        *types_of, op, kw, sx, dx, *tile, pairs=pairs, fours=fours is not None, cut=cut, planes=bool(planes)
-    )
+    special: dict[str, int] = {"pairs": pairs, "fours": fours is not None, "cut": cut, "planes": bool(planes)}
+    if taps is not None:
+        special |= {"taps": True, "shift": taps[1], "odd": full[row] % 2 == 1, "cut": c % (4 * lanes) != 0}
+    spec = WindowSpec.of(*types_of, op, kw, sx, dx, *tile, **special)
     work = ow * c * elements(full)
     per_block = _lines(room_of(total), max(1, LINE_WORK // max(room_of(work) * deep, 1)) * deep, deep, e.threads)
     args: dict[str, int | Ref] = {
@@ -261,6 +297,9 @@ def _emit(
         args["pairs"] = Ref(packed, 0)
     if fours is not None:
         args["fours"] = Ref(fours, 0)
+    if taps is not None:
+        args["taps"] = Ref(taps[0], 0)
+        args["tap_bytes"] = bytes_of_channel(elements([full[a] for a in planes]), full[row], kw, taps[1])
     e.command(spec, args, -(-total // per_block), 1, 2 * total * work if op == "dot" else 0)
     return store_back(e, out, result)
 
