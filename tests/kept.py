@@ -154,8 +154,23 @@ def sources(program: Path) -> bytes:
     return b"\0".join(found.values())
 
 
+def whole(path: Path) -> bytes | None:
+    """A hash of an ONNX file; None where it has numbers in other files."""
+    stat = path.stat()
+    return _whole(path, stat.st_size, stat.st_mtime_ns)
+
+
+def content(path: Path) -> bytes:
+    """A hash of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.digest()
+
+
 @functools.cache
-def _digest(path: Path, size: int, changed: int) -> bytes | None:
+def _whole(path: Path, size: int, changed: int) -> bytes | None:
     del size, changed
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         return None if data.find(_ELSEWHERE) >= 0 else hashlib.sha256(data).digest()
@@ -166,16 +181,14 @@ def kept_run(model: Path, tag: str, make: Callable[[], Run]) -> Run:
     called when one is missing. ``tag``: the engine, its version and its options.
 
     A model that has numbers in other files is computed each time."""
-    stat = model.stat()
-    content = _digest(model, stat.st_size, stat.st_mtime_ns)
-    made = functools.cache(make)
+    digest, made = whole(model), functools.cache(make)
 
     def run(feeds: Arrays) -> Arrays:
         plain = all(a.dtype.kind in "biuf" for a in feeds.values())
-        if content is None or not plain:
+        if digest is None or not plain:
             return made()(feeds)
         parts = [part for name, a in feeds.items() for part in (f"{name} {a.dtype} {a.shape}".encode(), a.tobytes())]
-        path = place(tag.encode(), content, *parts)
+        path = place(tag.encode(), digest, *parts)
         kept = numbers(path)
         if kept is not None:
             return kept
@@ -188,4 +201,17 @@ def kept_run(model: Path, tag: str, make: Callable[[], Run]) -> Run:
     return run
 
 
-__all__ = ["asked", "files", "keep", "keep_files", "keep_numbers", "kept_run", "numbers", "place", "sources", "torch"]
+__all__ = [
+    "asked",
+    "content",
+    "files",
+    "keep",
+    "keep_files",
+    "keep_numbers",
+    "kept_run",
+    "numbers",
+    "place",
+    "sources",
+    "torch",
+    "whole",
+]

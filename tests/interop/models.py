@@ -12,6 +12,7 @@ import numpy as np
 from benchmarks.architectures import catalog
 from MNN.frontends import load_graph
 from MNN.ir.graph import Graph
+from tests import kept
 from tests.onnx.test_matmul_nbits import Case, product
 
 Feeds = Mapping[str, np.ndarray]
@@ -98,16 +99,20 @@ class Model:
         return 1e-4
 
     def expected(self) -> dict[str, np.ndarray]:
-        """Outputs by name, from onnxruntime."""
+        """Outputs by name, from onnxruntime; they are kept (:mod:`tests.kept`)."""
         import onnxruntime as ort
 
-        options = ort.SessionOptions()
-        options.log_severity_level = 3
-        options.intra_op_num_threads = 2
-        session = ort.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
-        wanted = {i.name for i in session.get_inputs()}
-        feeds = {k: v for k, v in self.feeds().items() if k in wanted}
-        return dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds), strict=True))
+        def make() -> kept.Run:
+            options = ort.SessionOptions()
+            options.log_severity_level = 3
+            options.intra_op_num_threads = 2
+            session = ort.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
+            wanted, names = {i.name for i in session.get_inputs()}, [o.name for o in session.get_outputs()]
+            return lambda feeds: dict(
+                zip(names, session.run(None, {k: v for k, v in feeds.items() if k in wanted}), strict=True)
+            )
+
+        return dict(kept.kept_run(self.path, f"onnxruntime {ort.__version__}, two threads", make)(self.feeds()))
 
 
 def models(architectures: Path | None = None, trained: Path | None = None) -> list[Model]:
