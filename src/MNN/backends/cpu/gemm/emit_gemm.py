@@ -22,6 +22,7 @@ from MNN.backends.cpu.products.dot import DOT2, step_ratio
 from MNN.backends.cpu.products.dot8 import DOT4
 from MNN.backends.cpu.products.emit_tiles import Tile, sums_of, with_tiles
 from MNN.backends.cpu.products.epilogue import is_short
+from MNN.backends.cpu.products.geometry import Window
 from MNN.backends.cpu.products.operand_access import batch_starts
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.products.register_steps import with_all_registers
@@ -50,12 +51,13 @@ def gemm_candidates(e: Emitter, work: Contraction, settled: str = "") -> list[Ca
     target = _target(e, product, weights, steps, acc)
     m, n = room_of(product.m), room_of(product.n)
 
+
     def cycles() -> float:
         apart = _APART * m * product.taps.size if work.window is not None and _parts_of_lines(product) else 0.0
         return room_of(product.batches) * (_cycles(target, m, n, steps, weights.group, acc) + apart)
 
     def emit(tile: Tile | None) -> None:
-        _emit(e, product, weights, tile)
+        _emit(e, product, weights, tile, work.window)
 
     return with_tiles(e, work.signature, work.plain, (m, n, steps, acc), cycles, emit, target, settled)
 
@@ -94,7 +96,7 @@ def _cycles(target: Target, m: int, n: int, steps: int, group: int, acc: DType) 
     return contract_cycles(target, m, n, steps, wide) * (1.0 if group == 1 else step_ratio(target, group))
 
 
-def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile | None) -> None:
+def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile | None, window: Window | None) -> None:
     a, epilogue, taps = product.a, product.epilogue, product.taps
     m, n, k, n_batch = product.m, product.n, product.k, product.batches
     if m == 0 or n == 0 or n_batch == 0:
@@ -140,7 +142,9 @@ def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile | None) -> 
             beside=beside, fits=epilogue.fits,
         )  # fmt: skip
         written = c.dtype.size % acc.size if acc is DType.I32 and weights.group == DOT2 else 0
-        mb, nb, ub = choose_blocks(target, room_of(m), room_of(n), steps, e.threads, (mr, nv), acc, packed, written)
+        mb, nb, ub = choose_blocks(
+            target, room_of(m), room_of(n), steps, e.threads, (mr, nv), acc, packed, written, window=window
+        )
         args: dict[str, int | Ref] = {
             "a": e.ref(a.place, a.dtype),
             "b": Ref(b_ref.buffer, b_ref.offset + part.lines * ldb * weights.dtype.size),

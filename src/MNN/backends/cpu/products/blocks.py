@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 
+from MNN.backends.cpu.products.geometry import Window
 from MNN.backends.cpu.products.load_balance import longest, piece_sizes, split_evenly
 from MNN.backends.cpu.products.register_tiles import MEMORY_BYTES_PER_CYCLE, tile_cycles
 from MNN.backends.cpu.targets.base import Target
@@ -26,6 +27,10 @@ _LEAST_CYCLES = 3000.0
 _LINE = 64
 _SMALL = 8
 """Part of the second-level cache that B may take to be read again for every few rows."""
+_ASKING_TILES = 16
+"""Tiles of rows of a block, at least, where asking for weights costs more than is gained: with eight or fewer, a tile
+asks for them in every turn of the loop over its sum (1350 rows, depth 3892, 240 columns, on Zen 1: 3 or 8 tiles 25
+GFLOP/s, 16 or more 35; 3 tiles that do not ask 31)."""
 _LEAST_TILES = 4
 """Tiles of rows of such a block at least."""
 _PANEL_BYTES_PER_CYCLE = 44.0
@@ -43,9 +48,11 @@ def choose_blocks(
     packed: bool = True,
     written: int = 0,
     most: int = 0,
+    window: Window | None = None,
 ) -> tuple[int, int, int]:
     """Rows and columns of a block and rows of a unit: multiples of the tile; ``written``: bytes of a result, if these
-    are fewer than a sum's (0: as many); ``most``: rows of a block, if these are known to be few (0: they are not).
+    are fewer than a sum's (0: as many); ``most``: rows of a block, if these are known to be few (0: they are not);
+    ``window``: of a convolution, whose rows of A lie over each other in part.
 
     The rows of A of one block stay in half of the second-level cache, for they are read once per panel of B; unless
     these are fewer rows than a panel has columns: then reading A again per panel is less traffic than reading B again
@@ -57,9 +64,9 @@ def choose_blocks(
     """
     mr, nr = tile[0], tile[1] * target.lanes(acc)
     m, n, k_total = max(m, 1), max(n, 1), max(k_total, 1)
-    rows = target.l2_bytes // 2 // (k_total * acc.size)
+    rows = _rows_within(target.l2_bytes // 2, m, k_total, acc, window)
     if rows < nr:
-        rows = max(_FAR_BYTES // (k_total * acc.size), 4 * mr)
+        rows = max(_rows_within(_FAR_BYTES, m, k_total, acc, window), 4 * mr)
     elif (
         packed
         and n > nr
@@ -68,12 +75,22 @@ def choose_blocks(
     ):
         row = _LINE if written else (k_total + n) * acc.size
         rows = min(rows, max(target.l1_bytes // 2 // row, _LEAST_TILES * mr))
+    if target.asks_in_vain:
+        rows = max(rows, _ASKING_TILES * mr)
     if most:
         rows = min(rows, max(most, _LEAST_TILES * mr))
     mb = split_evenly(m, -(-m // rows), mr)
     if threads == 1:
         return mb, -(-n // nr) * nr, mb
     return _shared(target, (m, n, k_total), mb // mr, threads, tile, acc, packed)
+
+
+def _rows_within(nbytes: int, m: int, k_total: int, acc: DType, window: Window | None) -> int:
+    """Rows of A that take at most so many bytes."""
+    apart = nbytes // (k_total * acc.size)
+    if window is None or apart >= m:
+        return apart
+    return max(apart, window.rows_within(nbytes // (max(window.channels * acc.size, _LINE)), m))
 
 
 @functools.lru_cache(maxsize=4096)
