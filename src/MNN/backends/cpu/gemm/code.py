@@ -119,8 +119,7 @@ class Contract(TileStore):
                 b.gep(k.pointer(name), type_, load_word(b, record, batch, name))
                 for name, type_ in zip(record, types, strict=True)
             ]
-            self.a, b_base, self.c = bases[:3]
-            self.ops = bases[3:]
+            self.a, b_base, self.c, *self.ops = bases
             self._columns(n0, n1, b_base, m0)
 
     def _columns(self, n0: Value, n1: Value, right: Value, m0: Value) -> None:
@@ -249,8 +248,7 @@ class Contract(TileStore):
 
     def _pack_cut(self, source: Value, to: Value) -> tuple[()]:
         """The columns that there are, then zeros."""
-        b = self.b
-        lanes = self.lanes if masks_work(self.target, (self.spec.b,)) else 1
+        b, lanes = self.b, self.lanes if masks_work(self.target, (self.spec.b,)) else 1
         for at in range(0, self.nr, self.lanes):
             b.store(b.const(self.b_type.vec(self.lanes), 0), b.gep(to, self.b_type, at))
         with b.loop(0, self.columns, lanes) as c:
@@ -289,7 +287,7 @@ class Contract(TileStore):
             self.scales = [b.load(self.acc, b.gep(panel, self.acc, j)) for j in range(spec.nv)]
             panel = b.gep(panel, self.acc, spec.nv)
         sums += [b.const(self.acc, 0)] * (len(sums) * (self.parts - 1))
-        with b.loop(0, k.slot("n_taps"), carry=[*sums, *ahead, panel]) as tap:
+        with b.loop(*self._taps(), carry=[*sums, *ahead, panel]) as tap:
             lo = b.entry(k.pointer("taps"), tap.index)
             hi = lo + k.slot("k")
             if self.group > 1:
@@ -306,6 +304,10 @@ class Contract(TileStore):
             tap.next(*last.results)
         return self._joined(tap.results[: -len(right)])
 
+    def _taps(self) -> tuple[Value | int, Value]:
+        """The first tap of a tile, and past its last one."""
+        return 0, self.k.slot("n_taps")
+
     def _joined(self, sums: Sequence[Value]) -> list[Value]:
         """The sums of a tile from their parts."""
         found = list(sums)
@@ -316,8 +318,7 @@ class Contract(TileStore):
 
     def _group_loops(self, lo: Value, hi: Value, rows: Sequence[Value], carry: list[Value], step: Value | int) -> Loop:
         """A run of A in groups: some at a time, one at a time, and what is less than a group."""
-        b = self.b
-        at, self.run_end = lo, hi
+        b, at, self.run_end = self.b, lo, hi
         for count in (self.unroll, 1) if self.unroll > 1 else (1,):
             width = count * self.group
             end = lo + b.and_(self.k.slot("k"), -width)
@@ -334,8 +335,7 @@ class Contract(TileStore):
         *sums, panel = loop.carried
         ahead = self._ask(sums)
         at = [b.gep(r, self.a_type, loop.index) for r in rows]
-        whole = self.vector_a and count == self.lanes
-        runs = [load_run(b, p, self.lanes, self.group) for p in at] if whole else []
+        runs = [load_run(b, p, self.lanes, self.group) for p in at] if self.vector_a and count == self.lanes else []
         if self.group == DOT4:
             runs = [dot8.prepare_a(b, self.target, spec.a, run)[0] for run in runs]
         for u in range(count):

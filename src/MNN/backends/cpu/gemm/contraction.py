@@ -25,7 +25,7 @@ from MNN.backends.cpu.codegen import overlay
 from MNN.backends.cpu.codegen.generators import GeneratedSpec
 from MNN.backends.cpu.codegen.tables import batch_record
 from MNN.backends.cpu.codegen.traffic import number, table, union
-from MNN.backends.cpu.gemm.records import CONTRACTION, ROUTED_ROWS
+from MNN.backends.cpu.gemm.records import CONTRACTION, ROUTED_ROWS, TAP_SPANS
 from MNN.backends.cpu.gemm.rotated_groups import Rotated
 from MNN.backends.cpu.gemm.row_pairs import columns_of_pairs
 from MNN.backends.cpu.packing import weights24
@@ -130,6 +130,10 @@ class ContractSpec(GeneratedSpec):
             raise ValueError("results are finished beside products of bytes with packed ones")
         if self.rows_in_pairs and (not bytes_ or self.mr % 2):
             raise ValueError("rows share vectors in pairs, for products of bytes with packed ones and results behind")
+        if self.spans and (
+            not self.a is self.b is self.acc is DType.F32 or not self.b_packed or self.routed or self.in_lanes
+        ):
+            raise ValueError("tiles take some of the taps alone of packed matrices of f32")
         if self.in_lanes and (not self.b_packed or (self.acc is not DType.I32 or self.group == 1) != self.rotated):
             raise ValueError("groups lie in lanes of sums of several products of integers")
         if self.rotated and (not self.in_lanes or not self.a is self.b is self.acc is DType.F32):
@@ -139,6 +143,10 @@ class ContractSpec(GeneratedSpec):
         if self.light and (not self.byte_pairs or self.mr != LIGHT_ROWS):
             raise ValueError(f"values of A are looked at for pairs of bytes, {LIGHT_ROWS} rows at a time")
         check_epilogue(self.epilogue, self.operands, self.sums, self.out)
+
+    spans: bool = field(default=False, kw_only=True)
+    """Whether each tile of rows takes some of the taps alone, see :mod:`MNN.backends.cpu.gemm.tap_spans`: with f32 and
+    packed B."""
 
     fits: bool = field(default=False, kw_only=True)
     """Whether i32 has all numbers that the epilogue bounds before it rounds them to 8 bits, see
@@ -203,7 +211,8 @@ class ContractSpec(GeneratedSpec):
         return self.nv * target.lanes(self.acc) // (2 if self.narrow else 1)
 
     def slots(self) -> tuple[str, ...]:
-        return (*self.arguments, *(ROUTED_ROWS if self.routed else ()), *operand_slots(self.operands))
+        more = ROUTED_ROWS if self.routed else TAP_SPANS if self.spans else ()
+        return (*self.arguments, *more, *operand_slots(self.operands))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         """A tile of sums; for plain B also one packed panel, for pairs of bytes where its groups are in a row of A."""

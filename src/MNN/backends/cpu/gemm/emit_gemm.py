@@ -14,6 +14,7 @@ from MNN.backends.cpu.gemm.code import FEW_TILES, many_rows
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.gemm.deep_sums import parts, whole
 from MNN.backends.cpu.gemm.emit_packing import pack_each_run
+from MNN.backends.cpu.gemm.tap_spans import spans_of, taken
 from MNN.backends.cpu.packing.weights import Weights
 from MNN.backends.cpu.packing.weights24 import weights24_tile
 from MNN.backends.cpu.products.algorithms import Contraction, contraction_algorithm
@@ -51,10 +52,12 @@ def gemm_candidates(e: Emitter, work: Contraction, settled: str = "") -> list[Ca
     target = _target(e, product, weights, steps, acc)
     m, n = room_of(product.m), room_of(product.n)
 
+    looks_up = not (e.collecting or e.options.open_sizes)
+    share = taken(work.window, product, choose_tile(target, m, n, steps, acc)[0], weights) if looks_up else 1.0
 
     def cycles() -> float:
         apart = _APART * m * product.taps.size if work.window is not None and _parts_of_lines(product) else 0.0
-        return room_of(product.batches) * (_cycles(target, m, n, steps, weights.group, acc) + apart)
+        return share * room_of(product.batches) * (_cycles(target, m, n, steps, weights.group, acc) + apart)
 
     def emit(tile: Tile | None) -> None:
         _emit(e, product, weights, tile, work.window)
@@ -122,6 +125,7 @@ def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile | None, win
         variants = e.pool.kept_choices.made((family, tile))
         many = many and (not variants or True in variants)  # other sizes compile no kernel for it
         e.pool.kept_choices.make((family, tile), many)
+    spans = None if e.collecting or e.options.open_sizes else spans_of(window, product, mr, weights)
     kept = a.dtype, DType.I8 if w24 else weights.dtype, acc
     nr = nv * target.lanes(acc)
     if w24:
@@ -139,7 +143,7 @@ def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile | None, win
         beside = _beside(target, product, weights, tile, body)
         spec = ContractSpec.of(
             *kept, c.dtype, mr, nv, packed, body, epilogue.kinds, weights.group, many_rows=many, narrow=narrow, w24=w24,
-            beside=beside, fits=epilogue.fits,
+            beside=beside, fits=epilogue.fits, spans=spans is not None,
         )  # fmt: skip
         written = c.dtype.size % acc.size if acc is DType.I32 and weights.group == DOT2 else 0
         mb, nb, ub = choose_blocks(
@@ -164,6 +168,8 @@ def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile | None, win
             "nb": nb,
             "ub": ub,
         }
+        if spans is not None:
+            args["spans"] = e.table(spans)
         args |= epilogue.args(e)
         blocks = spec.blocks(m, n, n_batch, ub, nb)
         grain = choose_grain(

@@ -33,4 +33,10 @@ ROUTED_ROWS = Record(
 )
 """What comes behind where rows choose a matrix. ``rows_a``, ``rows_c`` and ``units`` are then written at run time."""
 
-__all__ = ["CONTRACTION", "ROUTED_ROWS"]
+TAP_SPANS = Record(
+    "spans of taps",
+    word("spans", "i32[ceil(m / mr), 2]: the first tap of each tile of rows, and past its last one", pointer=True),
+)
+"""What comes behind where tiles of rows take some of the taps alone."""
+
+__all__ = ["CONTRACTION", "ROUTED_ROWS", "TAP_SPANS"]

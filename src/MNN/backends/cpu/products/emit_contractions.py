@@ -73,7 +73,7 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     signature = f"{signature} {e.precision}"
     window = Window(
         shape[0], shape[2:], x.shape[2:], kernel, tuple(prim.strides), tuple(prim.dilations), source.strides[0],
-        source.strides[2:], per_in,
+        source.strides[2:], per_in, _border(prim),
     )  # fmt: skip
 
     def joined(count: int) -> Product:
@@ -168,6 +168,14 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     work = Contraction(prim, "GEMM", signature, product, weights)
     e.choose(signature, candidates(e, work, settled), shape_of_work, m)
     return store_back(e, out, result)
+
+
+def _border(conv: p.Conv) -> tuple[tuple[int, int], ...]:
+    """The border of zeros around what is convolved."""
+    pad = conv.inputs[0].producer
+    if not isinstance(pad, p.Pad) or pad.value != 0:
+        return ()
+    return tuple(zip(pad.low[2:], pad.high[2:], strict=True))
 
 
 def _packed_in_pairs(e: Emitter, x: Tensor, w: Tensor) -> bool:

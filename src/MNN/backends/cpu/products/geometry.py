@@ -23,6 +23,8 @@ class Window:
     image_step: int
     steps: tuple[int, ...]
     channels: int
+    border: tuple[tuple[int, int], ...] = ()
+    """Of the inputs, how many before and behind are known to be zeros; empty where nothing is known."""
 
     def reads(self, rows: int) -> int:
         """Positions of the input that so many neighbouring outputs read, about: windows side by side share some."""
@@ -50,6 +52,7 @@ class Window:
             strides=each(self.strides),
             dilations=each(self.dilations),
             steps=each(self.steps),
+            border=tuple([self.border[i] for i in order]) if self.border else (),
         )
 
 
