@@ -88,6 +88,38 @@ def test_bytes_are_bounded_then(target: Target, dtype: DType, order: tuple[str, 
         assert (found == expected).all()
 
 
+@pairs(target=ALL, dtype=[U8, I8], order=[("max", "min"), ("min", "max")])
+def test_whole_numbers_are_packed(target: Target, dtype: DType, order: tuple[str, ...]) -> None:
+    """Ends that are integers all along: bounded in 32 bits, far outside of which sums lie."""
+    rng = np.random.default_rng(6)
+    a = rng.integers(0, 256, (7, 20)).astype(np.uint8)
+    w = rng.integers(-128, 128, (20, 75)).astype(np.int8)
+    bias = rng.integers(-(1 << 30), 1 << 30, 75).astype(np.int32) * (rng.random(75) < 0.3)
+    info = np.iinfo(dtype.numpy)
+    for low, high in ((int(info.min), int(info.max)), (10, 90), (60, 20)):
+        ends = {"max": low, "min": high}
+
+        def bounded(s, total: int, own: int, ends=ends) -> int:  # type: ignore[no-untyped-def]
+            made = s("add", s("shr", s("add", total, own), s.const(7, I32)), s.const(9, I32))
+            for op in order:
+                made = s(op, made, s.const(ends[op], I32))
+            made = s.cast(made, dtype)
+            return int(s("min", made, s.const(80, dtype)))
+
+        body = body_of([I32, I32], bounded)
+        end = saturated_end(body)
+        assert end is not None
+        assert end.whole
+        spec = ContractSpec(U8, I8, I32, dtype, 2, 2, True, body, ("n",), 4)
+        found = multiply(spec, target, a, w, bias.astype(np.int32))
+        expected = ((a.astype(np.int64) @ w.astype(np.int64) + bias) >> 7) + 9
+        for op in order:
+            expected = (np.maximum if op == "max" else np.minimum)(expected, ends[op])
+        assert (found == np.minimum(expected, 80)).all()
+    beyond = body_of([I32], lambda s, x: s.cast(s("min", s("max", x, s.const(0, I32)), s.const(300, I32)), U8))
+    assert saturated_end(beyond) is None
+
+
 @pairs(
     target=ALL, tile=[(3, 1), (2, 2), (2, 3), (2, 4)], result=[(U8, 0), (U8, 131), (I8, -128), (I8, 5)]
 )  # fmt: skip

@@ -33,13 +33,14 @@ _SAFE = 1 << 30
 class Saturated:
     """The end of a body, ``saturate(round(min(q, most)) + zero)`` in ``dtype``; ``value`` is the number of ``q``. None
     for ``most``: i32 has all numbers of ``q``. ``bounds``: bytes are brought between numbers then, the last one first
-    (an activation in the steps of the result)."""
+    (an activation in the steps of the result). ``whole``: ``q`` is an i32 already."""
 
     value: int
     most: float | None
     zero: int
     dtype: DType
     bounds: tuple[tuple[str, int], ...] = ()
+    whole: bool = False
 
 
 def saturated_end(body: Body | None, fits: bool = False) -> Saturated | None:
@@ -48,17 +49,18 @@ def saturated_end(body: Body | None, fits: bool = False) -> Saturated | None:
     if body is None or len(body.outputs) != 1:
         return None
     code = body.code
-    last, bounds = code[body.outputs[0]], []
-    while last.op in ("min", "max") and last.dtype in (DType.I8, DType.U8):
-        numbers = [i for i in last.args if code[i].op == "const"]
-        others = [i for i in last.args if code[i].op != "const"]
-        if len(numbers) != 1:
-            return None
-        bounds.append((last.op, int(code[numbers[0]].number())))
-        last = code[others[0]]
+    number, bounds = _limited(code, body.outputs[0])
+    last, zero = code[number], 0
     if last.op != "cast" or last.dtype not in (DType.I8, DType.U8):
         return None
-    whole, zero = code[last.args[0]], 0
+    info = np.iinfo(last.dtype.numpy.name)
+    inner, limits = _limited(code, last.args[0])
+    if {op for op, _ in limits} == {"min", "max"} and code[inner].dtype is DType.I32:
+        # Numbers of the type all along: what is bounded after packing, which saturates, is what is bounded before
+        if any(not int(info.min) <= limit <= int(info.max) for _, limit in limits):
+            return None
+        return Saturated(inner, None, 0, last.dtype, (*bounds, *limits), whole=True)
+    whole = code[last.args[0]]
     if whole.op == "add" and whole.dtype is DType.I32:
         numbers = [i for i in whole.args if code[i].op == "const"]
         others = [i for i in whole.args if code[i].op != "const"]
@@ -74,13 +76,12 @@ def saturated_end(body: Body | None, fits: bool = False) -> Saturated | None:
     lower = None if upper is None else _bounded(code, upper[0], "max")
     if upper is None or lower is None:
         return None
-    info = np.iinfo(last.dtype.numpy.name)
     # A larger bound is one that the packing does not know; one below is no bound.
     if lower[1] > int(info.min) - zero or abs(zero) > 1 << 14 or abs(upper[1]) > 1 << 14:
         return None
     if fits and upper[1] >= int(info.max) - zero:
-        return Saturated(lower[0], None, zero, last.dtype, tuple(bounds))
-    return Saturated(lower[0], upper[1], zero, last.dtype, tuple(bounds))
+        return Saturated(lower[0], None, zero, last.dtype, bounds)
+    return Saturated(lower[0], upper[1], zero, last.dtype, bounds)
 
 
 def fits(body: Body | None, arguments: Mapping[int, Interval]) -> bool:
@@ -93,6 +94,19 @@ def fits(body: Body | None, arguments: Mapping[int, Interval]) -> bool:
     low, high = found[end.value]
     finite = all(math.isfinite(x) for i, ends in zip(body.code, found, strict=True) if i.dtype.is_float for x in ends)
     return finite and low >= -_SAFE and high <= _SAFE
+
+
+def _limited(code: Sequence[Instr], number: int) -> tuple[int, tuple[tuple[str, int], ...]]:
+    """What an instruction brings between whole constants, and these, the last one first."""
+    limits: list[tuple[str, int]] = []
+    while code[number].op in ("min", "max") and code[number].dtype.is_int:
+        constants = [i for i in code[number].args if code[i].op == "const"]
+        others = [i for i in code[number].args if code[i].op != "const"]
+        if len(constants) != 1:
+            break
+        limits.append((code[number].op, int(code[constants[0]].number())))
+        number = others[0]
+    return number, tuple(limits)
 
 
 def _bounded(code: Sequence[Instr], number: int, op: str) -> tuple[int, float] | None:
@@ -132,7 +146,7 @@ def packed_words(b: Builder, low: Value, high: Value, end: Saturated) -> Value:
     if end.most is not None:
         most = b.const(low.type, end.most)
         values = [b.select(b.fcmp("olt", v, most), v, most) for v in values]
-    whole = [to_nearest(b, v) for v in values]
+    whole = values if end.whole else [to_nearest(b, v) for v in values]
     # Sums that saturate take units that products need, plain ones do not (Zen 4). Only what is no number of i32, and so
     # has become the least one, would wrap around with a negative number.
     early = end.zero > 0 or (end.zero < 0 and end.most is None)

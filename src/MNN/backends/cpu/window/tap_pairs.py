@@ -199,17 +199,18 @@ class HalfGroup:
     def _totals(self, sums: Sequence[Value]) -> list[Value]:
         """Sums of 16 bits as two vectors of 32."""
         b, lanes = self.b, self.words.lanes
-        four = range(0, lanes, 8)
+        four, found = range(0, lanes, 8), []
+        low = sums[0]
         if self.shift:
-            low, high = sums
-            pair = [high, b.sub(low, b.shl(high, self.shift))]
+            pair = [sums[1], b.sub(low, b.shl(sums[1], self.shift))]
             factors = b.const_vector(I16, [1 << self.shift, 1] * (lanes // 2))
-        else:
-            pair, factors = [sums[0], b.const(self.words, 0)], b.const_vector(I16, [1, 0] * (lanes // 2))
-        found = []
         for start in (0, 4):
-            order = [at for p in four for i in range(4) for at in (p + start + i, lanes + p + start + i)]
-            found.append(b.perform(can.PAIRS_I16, I32.vec(lanes // 2), b.shuffle(pair[0], pair[1], order), factors))
+            if self.shift:
+                order = [at for p in four for i in range(4) for at in (p + start + i, lanes + p + start + i)]
+                found.append(b.perform(can.PAIRS_I16, I32.vec(lanes // 2), b.shuffle(pair[0], pair[1], order), factors))
+            else:
+                order = [p + start + i for p in four for i in range(4) for _ in (0, 1)]
+                found.append(b.ashr(b.bitcast(b.shuffle(low, None, order), I32.vec(lanes // 2)), 16))
         return found
 
 
