@@ -150,6 +150,13 @@ def layer_normalization(rng: Rng) -> Any:
     )
 
 
+@family("LayerNormalizationOfBothEnds")
+def layer_normalization_of_ends(rng: Rng) -> Any:
+    """Keras puts axes in order as they are given, -1 before 1, and its numbers with them."""
+    x = keras.Input((3, 5))
+    return keras.Model(x, [layers.LayerNormalization(a)(x) for a in ([1, -1], [-1, -2])])
+
+
 @family("GroupNormalization", "RMSNormalization", "UnitNormalization")
 def normalization(rng: Rng, name: str) -> Any:
     if name == "GroupNormalization":

@@ -185,6 +185,16 @@ def masked_softmax(rng: Rng) -> Any:
     return keras.Model(x, [layers.Softmax(axis)(x, mask=mask) for axis in (-1, 1, [1, 2])])
 
 
+@family("QueriesThatSeeNothing")
+def unseeing(rng: Rng) -> Any:
+    """Where a mask leaves a query nothing: nothing, or all alike, by how Keras computes the attention."""
+    x, mask = keras.Input((None, 4)), keras.Input((None, None), name="mask")
+    seen = mask > 0.6
+    found = [layers.MultiHeadAttention(2, 3, dropout=d)(x, x, attention_mask=seen) for d in (0.0, 0.3)]
+    found += layers.MultiHeadAttention(2, 3)(x, x, attention_mask=seen, return_attention_scores=True)
+    return keras.Model([x, mask], [*found, layers.GroupQueryAttention(3, 4, 2, dropout=0.2)(x, x, attention_mask=seen)])
+
+
 @family("ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D")
 def convolutional(rng: Rng, name: str) -> Any:
     rank = int(name[-2])

@@ -22,6 +22,7 @@ import tensorflow as tf
 
 import tests.tensorflow.array_families
 import tests.tensorflow.image_families
+import tests.tensorflow.list_patterns
 import tests.tensorflow.open_patterns  # noqa: F401 - enters its programs
 from tests.tensorflow import function_families, matrix_families, signal_families
 from tests.tensorflow.families import FAMILIES, Case

@@ -34,6 +34,27 @@ def same_borders(ctx: GraphBuilder, x: Value, windows: Mapping[int, tuple[int, i
     return ctx.op("Concat", *(p if isinstance(p, Value) else ctx.const(p, DType.I32) for p in pieces), axis=0)
 
 
+def behind_left_out(ctx: GraphBuilder, x: Value, windows: Mapping[int, tuple[int, int]]) -> Value:
+    """``x`` from where windows begin that leave something out on both sides alike, as TensorFlow's three-dimensional
+    operators have it with padding SAME (its two-dimensional ones leave out what is behind the last window alone).
+    ``windows`` as in :func:`same_borders`."""
+    for axis, (reach, step) in windows.items():
+        size = (x.shape or ())[axis]
+        if isinstance(size, int):
+            begin = ctx.const([max((size - 1) % step + 1 - reach, 0) // 2], DType.I32)
+        elif step - reach > 1:
+            over = binary(ctx, "SUB", _left(ctx, x, axis, step), reach)
+            begin = binary(ctx, "FLOORDIV", binary(ctx, "MAXIMUM", over, 0), 2)
+        else:
+            continue
+        if ctx.constant_ints(begin) != [0]:
+            end = ctx.const([np.iinfo(np.int32).max], DType.I32)
+            at, one = ctx.const([axis], DType.I32), ctx.const([1], DType.I32)
+            whole, x = x, ctx.op("StridedSlice", x, begin, end, at, one, fromType=1)
+            x.dtype = whole.dtype
+    return x
+
+
 def _known(missing: int, cut: bool) -> list[int]:
     if missing < 0 and not cut:
         return [0, 0]
@@ -43,10 +64,7 @@ def _known(missing: int, cut: bool) -> list[int]:
 
 def _computed(ctx: GraphBuilder, x: Value, axis: int, reach: int, step: int, cut: bool) -> Value:
     """The same for a size that is known only at run time."""
-    size = ctx.op("Shape", x, hasStart=True, start=axis, hasEnd=True, end=axis + 1)
-    size.dtype = DType.I32
-    # so many are left of the last step: 1 where the size is a multiple of one and one more
-    left = binary(ctx, "ADD", binary(ctx, "FLOORMOD", binary(ctx, "SUB", size, 1), step), 1)
+    left = _left(ctx, x, axis, step)
     missing = binary(ctx, "SUB", reach, left)
     above = binary(ctx, "MAXIMUM", missing, 0)
     low = binary(ctx, "FLOORDIV", above, 2)
@@ -55,3 +73,10 @@ def _computed(ctx: GraphBuilder, x: Value, axis: int, reach: int, step: int, cut
     below = binary(ctx, "MAXIMUM", binary(ctx, "SUB", left, reach), 0)
     low = binary(ctx, "SUB", low, binary(ctx, "FLOORDIV", below, 2))
     return ctx.op("Concat", low, binary(ctx, "SUB", missing, low), axis=0)
+
+
+def _left(ctx: GraphBuilder, x: Value, axis: int, step: int) -> Value:
+    """How many are left of the last step: 1 where the size is a multiple of ``step`` and one more."""
+    size = ctx.op("Shape", x, hasStart=True, start=axis, hasEnd=True, end=axis + 1)
+    size.dtype = DType.I32
+    return binary(ctx, "ADD", binary(ctx, "FLOORMOD", binary(ctx, "SUB", size, 1), step), 1)

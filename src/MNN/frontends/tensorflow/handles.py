@@ -46,6 +46,18 @@ class ComplexHandle(Handle):
 
 
 @dataclass(eq=False)
+class Unseen:
+    """What a loop's body does with a list of which no element is known before the loop.
+
+    ``item``: an element that it writes; ``needed``: it does something that cannot be said without the elements, as
+    asking how many there are, writing two in a turn or one in a branch.
+    """
+
+    item: Value | None = None
+    needed: bool = False
+
+
+@dataclass(eq=False)
 class ListHandle(Handle):
     """A TensorList or TensorArray. Its elements lie along axis 0 of ``stacked``, or are ``items`` (None: not written
     yet), or, in a loop's body, are not there to be seen (``unseen``): then ``written`` is what this turn writes at
@@ -62,5 +74,5 @@ class ListHandle(Handle):
     element: Shape | None = None
     written: Value | None = None
     written_at: Value | None = None
-    unseen: bool = False
+    unseen: Unseen | None = None
     growing: bool = False

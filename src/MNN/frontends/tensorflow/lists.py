@@ -53,7 +53,7 @@ def settled(ctx: Context, source: ListHandle, where: str) -> ListHandle:
 def write(ctx: Context, source: ListHandle, index: Value, item: Value, where: str) -> ListHandle:
     """The list with an element written."""
     if source.stacked is None and source.items is None and source.count is not None and not source.unseen:
-        source = _of_zeros(ctx, source, source.count, item)
+        source = _of_zeros(ctx, source, source.count, insert_axis(ctx, item, 0))
     if source.stacked is not None:
         whole = source.stacked.shape
         if whole and whole[0] == 1 and whole[1:] == item.shape and ctx.constant_ints(index) == [0]:
@@ -71,20 +71,44 @@ def write(ctx: Context, source: ListHandle, index: Value, item: Value, where: st
         items += [None] * (at_number[0] + 1 - len(items))
         items[at_number[0]] = item
         return replace(source, items=tuple(items))
-    if source.written is not None:
-        raise UnsupportedError(f"{where}: two elements of unknown shape written in one turn are not supported")
+    return _written(source, item, index)
+
+
+def _written(source: ListHandle, item: Value, index: Value | None) -> ListHandle:
+    """The list with the element that this turn writes."""
+    if source.unseen is not None:
+        source.unseen.item = item
+        source.unseen.needed = source.unseen.needed or source.written is not None
     return replace(source, written=item, written_at=index)
 
 
-def _of_zeros(ctx: Context, source: ListHandle, count: Value, item: Value) -> ListHandle:
-    """As many elements as are to be, with the shape and type of ``item``, whose sizes may be known only at run time."""
-    whole = ctx.op("Concat", one(ctx, count), ctx.op("Shape", item), axis=0)
-    stacked = ctx.op("Fill", whole, ctx.const_like(0, item))
-    stacked.dtype = item.dtype
-    if item.shape is not None:
+def _of_zeros(ctx: Context, source: ListHandle, count: Value, like: Value) -> ListHandle:
+    """As many elements as are to be, each of the type and the sizes of one of ``like``, which has them along axis 0;
+    of ``like`` no number is read."""
+    element = None if like.shape is None else like.shape[1:]
+    known = static(element)
+    sizes = ctx.op("Shape", like, hasStart=True, start=1) if known is None else ctx.const(list(known), DType.I32)
+    whole = ctx.op("Concat", one(ctx, count), sizes, axis=0)
+    stacked = ctx.op("Fill", whole, ctx.const_like(0, like))
+    stacked.dtype = like.dtype
+    if element is not None:
         number = ctx.constant_ints(count)
-        stacked.shape = (number[0] if number else f"{stacked.name}.0", *item.shape)
-    return replace(source, stacked=stacked)
+        stacked.shape = (number[0] if number else f"{stacked.name}.0", *element)
+    return replace(source, stacked=stacked, items=None)
+
+
+def of_zeros_like(ctx: Context, source: ListHandle, like: Value) -> ListHandle:
+    """A list nothing has been written to, with zeros as its elements, each of the type and the sizes of one of ``like``
+    (``[any number, ...]``)."""
+    return _of_zeros(ctx, source, length(ctx, source), like)
+
+
+def some_elements(ctx: Context, source: ListHandle) -> Value | None:
+    """Elements along axis 0 that tell what a list's are like, none of them perhaps; None where none is told."""
+    if source.stacked is not None:
+        return source.stacked
+    item = source.written or next((v for v in source.items or () if v is not None), None)
+    return None if item is None else insert_axis(ctx, item, 0)
 
 
 def resized(ctx: Context, source: ListHandle, count: Value, where: str) -> ListHandle:
@@ -144,7 +168,7 @@ def push(ctx: Context, source: ListHandle, item: Value) -> ListHandle:
         return replace(source, stacked=ctx.op("Concat", source.stacked, insert_axis(ctx, item, 0), axis=0))
     if source.items is not None:
         return replace(source, items=(*source.items, item))
-    return replace(source, written=item, written_at=None)
+    return _written(source, item, None)
 
 
 def read(ctx: Context, source: ListHandle, index: Value, where: str) -> Value:
@@ -181,4 +205,6 @@ def length(ctx: Context, source: ListHandle) -> Value:
         return ctx.op("Squeeze", first, squeezeDims=[0])
     if source.items is not None:
         return ctx.const(len(source.items), DType.I32)
+    if source.unseen is not None:
+        source.unseen.needed = True
     return source.count if source.count is not None else ctx.const(0, DType.I32)

@@ -9,11 +9,11 @@ import numpy as np
 
 from MNN.errors import FormatError, UnsupportedError
 from MNN.frontends.tensorflow.context import Context
-from MNN.frontends.tensorflow.handles import Handle, ListHandle
-from MNN.frontends.tensorflow.lists import settled
+from MNN.frontends.tensorflow.handles import Handle, ListHandle, Unseen
+from MNN.frontends.tensorflow.lists import of_zeros_like, resized, settled, some_elements
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
-from MNN.ir.shape import Shape
+from MNN.ir.shape import Shape, static
 
 UNROLLED = 32
 """Loops of at most this many turns, known beforehand, are lowered in place."""
@@ -34,12 +34,40 @@ def convert_loop(ctx: Context, loop: Loop) -> list[Value]:
     """Emits the loop and returns its variables after the last turn."""
     loop.first = [settled(ctx, v, loop.where) if isinstance(v, ListHandle) else v for v in loop.first]
     shapes = [v.shape for v in loop.first]
-    for _ in range(2):
+    tries = 2
+    while tries:
         body = _Body(ctx, loop, shapes)
+        if body.needed:  # each time fewer
+            _give_elements(ctx, loop, body)
+            continue
         if body.fixed:
             break
         shapes = body.shapes
+        tries -= 1
     return body.emit()
+
+
+def _give_elements(ctx: Context, loop: Loop, body: _Body) -> None:
+    """Lists that the loop needs the elements of begin with zeros, of the shape and type of what it writes.
+
+    Sizes that are known only at run time are those of what a turn writes that is converted before the loop; only its
+    sizes are used, so that it is not computed where these follow from others.
+    """
+    before: list[Value] | None = None
+    for i, like in body.needed.items():
+        first = loop.first[i]
+        assert isinstance(first, ListHandle)
+        if like is None or static(like.shape and like.shape[1:]) is None or like.dtype is None:
+            before = before or loop.step(ctx.child(), loop.first)
+            result = before[i]
+            found = some_elements(ctx, result) if isinstance(result, ListHandle) else None
+            if found is None or found.shape is None:
+                raise UnsupportedError(
+                    f"{loop.where}: a list of elements of which nothing is known before the loop is not supported; "
+                    "give the list an element shape"
+                )
+            like = found
+        loop.first[i] = of_zeros_like(ctx, first, like)
 
 
 class _Body:
@@ -64,10 +92,14 @@ class _Body:
         ]  # fmt: skip
         results = loop.step(inner, given)
         (condition,) = loop.condition(inner, results)
+        self.results = results
+        self.needed = {i: self._elements(i) for i in self.collected if not self._regular(i)}
+        """The lists whose elements have to be there before the loop, and what these are like."""
+        if self.needed:
+            return
         self.carried = [i for i, k in enumerate(self.kept) if not k and i not in self.collected]
         inputs = [_tensor(self.params[i], loop.where) for i in self.carried]
         outputs = [_tensor(results[i], loop.where) for i in self.carried]
-        self.results = results
         items = [self._written(results[i]) for i in self.collected]
         self.graph.inputs = [self.turn, going, *inputs]
         self.graph.outputs = [self._own(inner, v) for v in (condition, *outputs, *items)]
@@ -86,23 +118,35 @@ class _Body:
             inner = None if stacked is None else Value(name, stacked.dtype, stacked.shape)
             return ListHandle(
                 name, first.dtype, stacked=inner, count=first.count, element=first.element, growing=first.growing,
-                unseen=inner is None,
+                unseen=Unseen() if inner is None else None,
             )  # fmt: skip
         if isinstance(first, Handle):
             return first
         return Value(name, first.dtype, shape)
 
     def _written(self, result: Value) -> Value:
-        """The element that a list gets in each turn, where it gets one and nothing else."""
-        at = result.written_at if isinstance(result, ListHandle) else None
-        counter = at is None or (at in self.params and self._counts(self.params.index(at), from_zero=True))
-        counter = counter or (isinstance(result, ListHandle) and self._overwritten(result))
-        if not isinstance(result, ListHandle) or result.written is None or not counter:
-            raise UnsupportedError(
-                f"{self.loop.where}: a list of elements of unknown shape, which is not written once a turn, in "
-                "order, is not supported; give the list an element shape"
-            )
+        """The element that a list gets in each turn."""
+        assert isinstance(result, ListHandle)
+        assert result.written is not None
         return result.written
+
+    def _regular(self, i: int) -> bool:
+        """Whether a list gets an element in each turn, one behind the other, and nothing else happens to it."""
+        param, result = self.params[i], self.results[i]
+        assert isinstance(param, ListHandle)
+        if not isinstance(result, ListHandle) or result.written is None or (param.unseen and param.unseen.needed):
+            return False
+        at = result.written_at
+        counter = at is None or (at in self.params and self._counts(self.params.index(at), from_zero=True))
+        return counter or self._overwritten(result)
+
+    def _elements(self, i: int) -> Value | None:
+        """Elements that a list is written, along axis 0, as far as they are known."""
+        param, result = self.params[i], self.results[i]
+        item = param.unseen.item if isinstance(param, ListHandle) and param.unseen else None
+        if item is not None:
+            return Value("", item.dtype, None if item.shape is None else (1, *item.shape))
+        return some_elements(self.ctx.child(Graph("trial")), result) if isinstance(result, ListHandle) else None
 
     def _overwritten(self, result: ListHandle) -> bool:
         """Whether the list has one element, which each turn writes anew: in the end, what the last turn wrote."""
@@ -151,24 +195,57 @@ class _Body:
         elif inside.written is not None and item is not None and item.shape is not None:
             turns = self._turns()
             out.shape = (turns if turns is not None else f"{out.name}.0", *item.shape)
-        return ListHandle(
+        elif inside.stacked is not None and inside.stacked.shape:
+            out.shape = (f"{out.name}.0", *inside.stacked.shape[1:]) if shape is None else shape
+        after = ListHandle(
             out.name, out.dtype, stacked=out, count=first.count, element=first.element, growing=inside.growing
         )
+        if inside.written is None or inside.written_at is None or self._overwritten(inside) or self._filled(first):
+            return after
+        assert first.count is not None
+        return resized(self.ctx, after, first.count, self.loop.where)  # those behind the last turn's are zeros
 
-    def _turns(self) -> int | None:
-        """How many turns the loop takes, where its condition is a number below a constant."""
+    def _filled(self, first: ListHandle) -> bool:
+        """Whether a list has no more elements than there are turns, as its count is what bounds these."""
+        count = None if first.count is None else self.ctx.constant_ints(first.count)
+        if first.count is None or count == [0]:
+            return True
+        turns = self._turns()
+        if turns is not None and count is not None:
+            return count[0] <= turns
+        limits = self._limits()
+        return bool(limits) and all(
+            (high is first.count or (count is not None and self.ctx.constant_ints(high) == count))
+            and self._counts(index, from_zero=True)
+            for index, high in limits
+        )
+
+    def _limits(self) -> list[tuple[int, Value]]:
+        """Where the condition is that variables are below numbers that stay, these; else nothing."""
         graph = Graph("condition")
         condition = self.loop.condition(self.ctx.child(graph), self.params)[0]
         made = {v: node for node in graph.nodes for v in node.outputs}
-        node = made.get(condition)
-        if node is None or node.op != "BinaryOp" or node.attrs.get("opType") != "LESS":
+        found, waiting = [], [condition]
+        while waiting:
+            node = made.get(waiting.pop())
+            kind = node.attrs.get("opType") if node is not None and node.op == "BinaryOp" else None
+            if node is not None and kind in ("LOGICALAND", "MUL"):
+                waiting += [v for v in node.inputs if v is not None]
+                continue
+            low, high = node.inputs if node is not None and kind == "LESS" else (None, None)
+            if low is None or high is None or low not in self.params:
+                return []
+            if high in self.params and self.kept[self.params.index(high)]:
+                high = self.loop.first[self.params.index(high)]
+            found.append((self.params.index(low), high))
+        return found
+
+    def _turns(self) -> int | None:
+        """How many turns the loop takes, where its condition is a number below a constant."""
+        limits = self._limits()
+        if len(limits) != 1:
             return None
-        low, high = node.inputs
-        if low not in self.params or high is None:
-            return None
-        index = self.params.index(low)
-        if high in self.params and self.kept[self.params.index(high)]:
-            high = self.loop.first[self.params.index(high)]
+        index, high = limits[0]
         start, end = self.ctx.constant_ints(self.loop.first[index]), self.ctx.constant_ints(high)
         if not start or not end or not self._counts(index):
             return None
@@ -189,10 +266,13 @@ class _Body:
 
 def _open_growing(param: Value, result: Value) -> None:
     """A list that is written behind its end has another length in each turn."""
-    if not isinstance(param, ListHandle) or not isinstance(result, ListHandle) or not result.growing:
+    if not isinstance(param, ListHandle) or not isinstance(result, ListHandle):
         return
     if param.stacked is not None and param.stacked.shape:
-        param.growing = True
+        after = result.stacked.shape if result.stacked is not None else None
+        if not result.growing and (not after or after[0] == param.stacked.shape[0]):
+            return
+        param.growing = result.growing
         param.stacked.shape = (f"{param.stacked.name}.0", *param.stacked.shape[1:])
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from MNN.errors import FormatError
-from MNN.frontends.common.expressions import binary, insert_axis, unary
+from MNN.frontends.common.expressions import binary, insert_axis, select, unary
 from MNN.frontends.keras.context import KerasContext
 from MNN.frontends.keras.layers.activations import masked_scores
 from MNN.frontends.keras.node import KerasNode, tensors
@@ -159,7 +159,15 @@ def multi_head_attention(ctx: KerasContext, node: KerasNode) -> list[Value]:
         scores = masked_scores(ctx, scores, mask)
     weights = ctx.op("Softmax", scores, axis=-1)
     weights.dtype = scores.dtype
-    together = ctx.op("Permute", _product(ctx, weights, v), dims=[0, 2, 1, 3])
+    heard, told = _product(ctx, weights, v), bool(node.kwargs.get("return_attention_scores"))
+    if mask is not None and not ctx.of_old and (told or node.float_attr("dropout", 0.0) > 0):
+        # Keras computes these by its layer Softmax, for which queries that see nothing have no weights
+        some = ctx.op("Reduction", ctx.cast(mask, DType.I32), operation="MAXIMUM", dim=[3], keepDims=True)
+        some.dtype = DType.I32
+        sees = ctx.cast(some, DType.BOOL)
+        heard = select(ctx, sees, heard, 0)
+        weights = select(ctx, sees, weights, 0) if told else weights
+    together = ctx.op("Permute", heard, dims=[0, 2, 1, 3])
     together.dtype = query.dtype
     if node.bool_attr("use_gate"):
         gate = ctx.op("Permute", _heads(ctx, part.child("gate_dense"), query), dims=[0, 2, 1, 3])
@@ -171,7 +179,7 @@ def multi_head_attention(ctx: KerasContext, node: KerasNode) -> list[Value]:
             ctx.masks.pop(x, None)
     if node.masks and node.masks[0] is not None:
         ctx.masks[out] = node.masks[0]
-    return [out, weights] if node.kwargs.get("return_attention_scores") else [out]
+    return [out, weights] if told else [out]
 
 
 def _over_axes(ctx: KerasContext, node: KerasNode, query: Value, key: Value, value: Value) -> Value:

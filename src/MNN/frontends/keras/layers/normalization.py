@@ -77,7 +77,12 @@ def affine(
 def layer_normalization(ctx: KerasContext, node: KerasNode) -> Value:
     x = node.input(0)
     axes, rank = axes_of(ctx, node, x, node.get("axis", -1)), ctx.sizes(x, node.where)
-    gamma, beta, epsilon = node.array("gamma"), node.array("beta"), node.float_attr("epsilon", 1e-3)
+    sizes, epsilon = [(x.shape or ())[a] for a in axes], node.float_attr("epsilon", 1e-3)
+    # of axes that were given from both ends, Keras has the numbers in the order of what was given
+    gamma, beta = (
+        a.reshape(sizes) if a is not None and sorted(a.shape) == sorted(d for d in sizes if isinstance(d, int)) else a
+        for a in (node.array("gamma"), node.array("beta"))
+    )
     rms = node.bool_attr("rms_scaling")
     if axes == list(range(rank - len(axes), rank)) and not rms:
         given = [None if a is None else ctx.const(a.astype(np.float32)) for a in (gamma, beta)]

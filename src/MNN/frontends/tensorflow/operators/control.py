@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 
 from MNN.errors import FormatError
-from MNN.frontends.tensorflow import control_v1
+from MNN.frontends.tensorflow import control_v1, lists
 from MNN.frontends.tensorflow.bodies import Ref
 from MNN.frontends.tensorflow.context import Context
-from MNN.frontends.tensorflow.handles import Handle
+from MNN.frontends.tensorflow.handles import Handle, ListHandle
 from MNN.frontends.tensorflow.loops import Loop, convert_loop
 from MNN.frontends.tensorflow.node import TfNode
 from MNN.frontends.tensorflow.registry import tf_op
 from MNN.frontends.tensorflow.walk import BodyScope
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
+from MNN.ir.shape import Shape, static
 
 Make = Callable[[Context], "list[Value]"]
 """Converts one branch into a context."""
@@ -74,20 +77,86 @@ def _chosen(
     if condition.dtype is not DType.BOOL:
         zero = ctx.const_like(0, condition)
         condition = ctx.op("BinaryOp", condition, zero, opType="NOTEQUAL")
-    graphs = [_graph(ctx, node, make) for make in (yes, no)]
-    if len(graphs[0].outputs) != len(graphs[1].outputs):
-        raise FormatError(f"{node.where}: its branches give {[len(g.outputs) for g in graphs]} values")
-    return ctx.emit("If", [condition], len(graphs[0].outputs), then_graph=graphs[0], else_graph=graphs[1])
+    graphs = [Graph(ctx.unique(f"{ctx.stem()}/branch")) for _ in range(2)]
+    inner = [ctx.child(graph) for graph in graphs]
+    results = [make(c) for make, c in zip((yes, no), inner, strict=True)]
+    if len(results[0]) != len(results[1]):
+        raise FormatError(f"{node.where}: its branches give {[len(r) for r in results]} values")
+    outside = cache(lambda side: (yes, no)[side](ctx.child()))
+    joined = [
+        _joined(inner, node, pair, partial(_of_side, outside, i)) for i, pair in enumerate(zip(*results, strict=True))
+    ]
+    chosen = iter(ctx.emit("If", [condition], len(graphs[0].outputs), then_graph=graphs[0], else_graph=graphs[1]))
+    return [finish(next(chosen)) if isinstance(finish, _OfTensor) else finish for finish in joined]
 
 
-def _graph(ctx: Context, node: TfNode, make: Make) -> Graph:
-    graph = Graph(ctx.unique(f"{ctx.stem()}/branch"))
-    inner = ctx.child(graph)
-    for value in make(inner):
+def _of_side(outside: Callable[[int], list[Value]], place: int, side: int) -> Value:
+    return outside(side)[place]
+
+
+@dataclass(frozen=True)
+class _OfTensor:
+    """A result of branches made of the tensor that both give: itself, or the list of its elements."""
+
+    whole: ListHandle | None = None
+
+    def __call__(self, tensor: Value) -> Value:
+        if self.whole is None:
+            return tensor
+        tensor.dtype, shape = self.whole.dtype, self.whole.shape
+        tensor.shape = shape and tuple(f"{tensor.name}.{i}" if d == "" else d for i, d in enumerate(shape))
+        return replace(self.whole, name=tensor.name, dtype=tensor.dtype, shape=None, stacked=tensor, items=None)
+
+
+def _joined(
+    inner: Sequence[Context], node: TfNode, pair: tuple[Value, Value], outside: Callable[[int], Value]
+) -> _OfTensor | Handle:
+    """Adds what two branches give for a result to their graphs; ``outside`` converts one around these."""
+    first, second = pair
+    if first is second and isinstance(first, Handle):
+        return first
+    if isinstance(first, ListHandle) and isinstance(second, ListHandle):
+        return _joined_lists(inner, node, (first, second), outside)
+    for ctx, value in zip(inner, pair, strict=True):
         if isinstance(value, Handle):
             raise node.unsupported(f"{value.what} as the result of a branch", "let branches give tensors")
-        graph.outputs.append(inner.op("Identity", value))
-    return graph
+        ctx.graph.outputs.append(ctx.op("Identity", value))
+    return _OfTensor()
+
+
+def _joined_lists(
+    inner: Sequence[Context], node: TfNode, pair: tuple[ListHandle, ListHandle], outside: Callable[[int], Value]
+) -> _OfTensor | Handle:
+    for value in pair:
+        if value.unseen is not None and value.stacked is None:
+            value.unseen.needed = True
+            return value
+    some = [lists.some_elements(c, v) for c, v in zip(inner, pair, strict=True)]
+    wholes = []
+    for side, c in enumerate(inner):
+        whole = pair[side]
+        if some[side] is None:
+            whole = lists.of_zeros_like(c, whole, _like(node, some[1 - side], c, partial(outside, 1 - side)))
+        wholes.append(c.op("Identity", lists.stack(c, whole, node.where)))
+        c.graph.outputs.append(wholes[-1])
+    shapes = [w.shape for w in wholes]
+    shape: Shape | None = None
+    if shapes[0] is not None and shapes[1] is not None and len(shapes[0]) == len(shapes[1]):
+        shape = tuple(a if a == b else "" for a, b in zip(*shapes, strict=True))
+    growing = pair[0].growing or pair[1].growing
+    return _OfTensor(replace(pair[0], dtype=wholes[0].dtype, shape=shape, growing=growing, written=None))
+
+
+def _like(node: TfNode, some: Value | None, ctx: Context, outside: Callable[[], Value]) -> Value:
+    """What elements are like that the other branch writes: of them only the type and the sizes are used."""
+    if some is not None and static(some.shape and some.shape[1:]) is None:
+        found = outside()  # what is made in one branch is not seen in the other
+        some = lists.some_elements(ctx, found) if isinstance(found, ListHandle) else None
+    if some is None or some.shape is None:
+        raise node.unsupported(
+            "a list of tensors of which nothing is known as the result of a branch", "give the list an element shape"
+        )
+    return some
 
 
 @tf_op("While", "StatelessWhile")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from MNN.errors import FormatError
-from MNN.frontends.common.borders import same_borders
+from MNN.frontends.common.borders import behind_left_out, same_borders
 from MNN.frontends.common.expressions import clamp, unary
 from MNN.frontends.common.nhwc import channels_first, channels_last, filter_first, permuted
 from MNN.frontends.tensorflow.context import Context
@@ -67,9 +67,14 @@ def windows(node: TfNode, count: int, strides: Sequence[int] | None = None) -> W
     return Windows(first, steps, dilations, padding, None)
 
 
-def image(ctx: Context, x: Value, where: Windows) -> Value:
-    """The input with channels second."""
-    return x if where.first else channels_first(ctx, x, where.count + 2)
+def image(ctx: Context, x: Value, where: Windows, kernel: Sequence[int] | None = None) -> Value:
+    """The input with channels second; where windows over three axes are told, whose sizes are ``kernel``, without what
+    lies before the first of them."""
+    x = x if where.first else channels_first(ctx, x, where.count + 2)
+    if kernel is None or where.count != 3 or where.mode != "SAME":
+        return x
+    sizes = zip(kernel, where.dilations, where.strides, strict=True)
+    return behind_left_out(ctx, x, {i: ((k - 1) * d + 1, s) for i, (k, d, s) in enumerate(sizes, 2)})
 
 
 def restored(ctx: Context, y: Value, where: Windows) -> Value:
@@ -104,7 +109,7 @@ def conv2d(ctx: Context, node: TfNode) -> Value:
 def convolved(ctx: Context, node: TfNode, x: Value, w: Value, where: Windows, bias: Value | None = None) -> Value:
     """The convolution with channels second."""
     *kernel, inner, outer = filter_shape(ctx, node, w, where.count + 2)
-    x = image(ctx, x, where)
+    x = image(ctx, x, where, kernel)
     channels = x.shape[1] if x.shape is not None and len(x.shape) > 1 else inner
     if not isinstance(channels, int) or channels % inner:
         channels = inner

@@ -31,7 +31,7 @@ def _pooled(ctx: Context, node: TfNode, where: Windows, sizes: Sequence[int]) ->
     kernel = list(sizes[2:]) if where.first else list(sizes[1:-1])
     if len(sizes) != where.count + 2 or sorted(sizes) != sorted([1, 1, *kernel]) or min(kernel) < 1:
         raise node.unsupported(f"windows of {list(sizes)}", "use 1 over samples and channels")
-    x = image(ctx, node.input(0), where)
+    x = image(ctx, node.input(0), where, kernel)
     largest = node.op.startswith("Max")
     if where.count == 3 or (where.mode == "CAFFE" and any(where.pads or ())):
         op = "MaxPool" if largest else "AveragePool"
