@@ -148,8 +148,9 @@ points, lines and polygons of few pixels (0.25 to 0.48), nearly all of which was
 (0.36, 1.19 by itself); and nearest pixels of a float by `warpPerspective` (0.44), whose places are found in f64
 here. Since then shapes and points are read by generated code. Of single calls in turns with OpenCV (Zen 1, with other
 programs running) the ratios are 1.1 for a line, 1.25 for a rectangle, 1.1 for a circle, 1.4 for `fillPoly` and 1.5 for
-`drawContours` of four corners (before: 0.10 to 0.15 there), and of 60 points 0.58 for `boundingRect`, 0.64 for
-`contourArea`, 0.52 for `minAreaRect` and 0.36 for `convexHull` (before: 0.14 to 0.21).
+`drawContours` of four corners (before: 0.10 to 0.15 there), and of 40 points 0.57 for `boundingRect`, 0.59 for
+`contourArea`, 0.57 for `minAreaRect` and 0.37 for `convexHull` (0.30 before results of `int` were made at once), 0.36
+for three planes of 16 by 16 floats in `merge` (0.28).
 
 Drawing, regions, hulls, histograms and copies under a mask are generated kernels: of their 52 cases among these the
 geometric mean is 1.01, and 8 are below 0.5. Lines with `LINE_AA` are not among the cases: they are drawn as samples,

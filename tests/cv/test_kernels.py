@@ -167,6 +167,17 @@ def test_numbers_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     for count in (-1, 257):
         with pytest.raises(MNNError, match="nthreads"):
             mcv.setNumThreads(count)
+    for processors in (5, 2):  # noticed after some calls, as asking takes as long as a small picture
+        monkeypatch.setattr(run, "available_threads", lambda n=processors: n)
+        assert [run.thread_count() for _ in range(200)][-1] == processors == mcv.getNumThreads()
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.float32])
+def test_few_pixels_are_merged(kind: type) -> None:
+    planes = [(np.arange(35).reshape(5, 7) * i).astype(kind) for i in (1, 2, 3)]
+    wanted = np.dstack(planes)
+    for given in (planes, [np.asfortranarray(p) for p in planes], [p[::-1][::-1] for p in planes]):
+        np.testing.assert_array_equal(np.array(mcv.merge(given)), wanted)
 
 
 def test_light_of_every_byte() -> None:

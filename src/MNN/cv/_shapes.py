@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from MNN.expr.var import Var
 Rotated = tuple[tuple[float, float], tuple[float, float], float]
 """A turned rectangle: centre, (width, height), and degrees clockwise."""
 _HULL, _RECTANGLE, _AREA, _EXTENT = map(int, Measure)
+_SINGLES = struct.Struct("5f")
+"""Rounds five numbers to f32, in a third of the time that an array takes."""
 _FARTHEST = 1e140
 """Squares of sums of such numbers are finite in f64."""
 
@@ -90,8 +93,11 @@ def minAreaRect(points: ArrayLike) -> Rotated:  # noqa: N802
     angle = math.degrees(math.atan2(down, right)) % 180
     if angle > 90 or angle == 0:
         angle, width, height = (angle - 90) % 180, height, width
-    single: list[float] = np.array((*middle, width, height, angle), np.float32).tolist()
-    return (single[0], single[1]), (single[2], single[3]), single[4]
+    try:
+        x, y, width, height, angle = _SINGLES.unpack(_SINGLES.pack(*middle, width, height, angle))
+    except OverflowError:  # beyond f32, as numpy rounds: infinite
+        x, y, width, height, angle = np.array((*middle, width, height, angle), np.float32).tolist()
+    return (x, y), (width, height), angle
 
 
 def boxPoints(box: Any) -> Var:  # noqa: N802

@@ -29,6 +29,7 @@ LAYER: ContextVar[str] = ContextVar("layer", default="")
 _PICTURES = {kind.numpy: kind for kind in (DType.U8, DType.F32)}
 """Element types of most pictures, which are kept as they are."""
 _new: Any = object.__new__
+_F32, _I32 = DType.F32.numpy, DType.I32.numpy
 
 
 def leaf(array: np.ndarray, layout: data_format = NCHW, op: str = "Const") -> Var:
@@ -40,7 +41,12 @@ def leaf(array: np.ndarray, layout: data_format = NCHW, op: str = "Const") -> Va
 
 def picture(array: np.ndarray) -> Var:
     """A Var of an image or of what belongs to one, channels last."""
-    kind = _PICTURES.get(array.dtype)
+    found = array.dtype
+    if (found is _F32 or found is _I32) and type(array) is np.ndarray and array.size <= few.ALONE:
+        alone: Var = _new(Var)  # as few.constant() makes them, of what most are
+        alone._few, alone._layout, alone._index, alone._unconverted = array, NHWC, 0, None
+        return alone
+    kind = _PICTURES.get(found)
     if kind is None or (kind in few.NUMBERS and array.size <= few.ALONE):
         kind = DType.of(array)
         stored = storable(kind)

@@ -11,7 +11,7 @@ import numpy as np
 from MNN.backends.cpu.loops.lookup import ENTRIES, LookupSpec
 from MNN.backends.cpu.loops.map_nest import MapSpec
 from MNN.backends.cpu.targets.instructions import capability as can
-from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, bands, call_of, getNumThreads, target, worthwhile
+from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, bands, call_of, target, thread_count, worthwhile
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, BodyBuilder
 
@@ -32,7 +32,7 @@ def looked_up(image: Array, table: Array) -> Array | None:
     if table.dtype != np.uint8 or not worthwhile(image.size):
         return None
     image, out = np.ascontiguousarray(image), np.empty(image.shape, np.uint8)
-    _look_up(image.size, getNumThreads())(table, image, out)
+    _look_up(image.size, thread_count())(table, image, out)
     return out
 
 
@@ -97,7 +97,7 @@ def blended(image: Array, top: int, left: int, size: tuple[int, int], down: floa
         return None
     image, out = np.ascontiguousarray(image), np.empty((height, width, channels), image.dtype)
     weights = np.array([(1 - down) * (1 - across), (1 - down) * across, down * (1 - across), down * across], np.float32)
-    _blend(image.shape, image.dtype, size, getNumThreads())(image[top:, left:], weights, out)
+    _blend(image.shape, image.dtype, size, thread_count())(image[top:, left:], weights, out)
     return out
 
 
@@ -186,9 +186,9 @@ def _mapped(body: Body, numbers: Array | None, pictures: Sequence[Array], kind: 
     pictures = [np.ascontiguousarray(picture) for picture in pictures]
     out = np.empty(pictures[0].shape, kind)
     if numbers is None:
-        _call(body, len(pictures), 0, 0, out.size, getNumThreads())(*pictures, out)
+        _call(body, len(pictures), 0, 0, out.size, thread_count())(*pictures, out)
     else:
-        _call(body, len(pictures), len(numbers), numbers.itemsize, out.size, getNumThreads())(*pictures, numbers, out)
+        _call(body, len(pictures), len(numbers), numbers.itemsize, out.size, thread_count())(*pictures, numbers, out)
     return out
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from MNN.backends.cpu.image.arrange import MOST, MirrorSpec, PlanesSpec, TurnSpec
 from MNN.backends.cpu.loops.transpose import TransposeSpec
-from MNN.cv.kernels.run import KEPT, Array, Call, bands, call_of, getNumThreads, worthwhile
+from MNN.cv.kernels.run import KEPT, Array, Call, bands, call_of, thread_count, worthwhile
 
 _PIXEL = 32
 """Bytes of a pixel that kernels are made for."""
@@ -28,7 +28,7 @@ def mirrored(image: Array, upside: bool) -> Array | None:
         return None
     image = np.ascontiguousarray(image)
     out = np.empty(image.shape, image.dtype)
-    _mirror(image.shape[0], image.shape[1], size, upside, getNumThreads())(image, out)
+    _mirror(image.shape[0], image.shape[1], size, upside, thread_count())(image, out)
     return out
 
 
@@ -48,7 +48,7 @@ def turned(image: Array, clockwise: bool) -> Array | None:
     image = np.ascontiguousarray(image)
     height, width = image.shape[:2]
     out = np.empty((width, height, *image.shape[2:]), image.dtype)
-    _turn(height, width, size, clockwise, getNumThreads())(image, out)
+    _turn(height, width, size, clockwise, thread_count())(image, out)
     return out
 
 
@@ -76,13 +76,14 @@ def merged(planes: Sequence[Array]) -> Array | None:
         return None
     planes = [np.ascontiguousarray(plane) for plane in planes]
     out = np.empty((*first.shape[:2], len(planes)), first.dtype)
-    call = _planes(first.size, first.itemsize, len(planes), False, getNumThreads())
+    call = _planes(first.size, first.itemsize, len(planes), False, thread_count())
     call(out, *planes)
     return out
 
 
 def merged_planes(planes: Sequence[object]) -> Array | None:
-    """The same for what most are, dense planes (h, w) of bytes or f32, before what takes longer to ask."""
+    """The same for what most are, dense planes (h, w) of bytes or f32, before what takes longer to ask; of few pixels
+    by numpy, where a kernel would not pay."""
     first: Any = planes[0]
     if type(first) is not np.ndarray or (kind := first.dtype) not in _MOSTLY or not 2 <= len(planes) <= MOST:
         return None
@@ -92,10 +93,14 @@ def merged_planes(planes: Sequence[object]) -> Array | None:
             return None
         if not plane.flags.c_contiguous:
             return None
-    if len(shape) != 2 or not worthwhile(first.size):
+    if len(shape) != 2 or not first.size:
         return None
     out = np.empty((*shape, len(planes)), kind)
-    _planes(first.size, first.itemsize, len(planes), False, getNumThreads())(out, *planes)
+    if not worthwhile(first.size):
+        for i, plane in enumerate(planes):
+            out[:, :, i] = plane
+        return out
+    _planes(first.size, first.itemsize, len(planes), False, thread_count())(out, *planes)
     return out
 
 
@@ -106,7 +111,7 @@ def parted(image: Array) -> list[Array] | None:
         return None
     image = np.ascontiguousarray(image)
     found = [np.empty(image.shape[:2], image.dtype) for _ in range(channels)]
-    call = _planes(image.size // channels, image.itemsize, channels, True, getNumThreads())
+    call = _planes(image.size // channels, image.itemsize, channels, True, thread_count())
     call(image, *found)
     return found
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from MNN.backends.cpu.image.filtering.bilateral import BilateralSpec
 from MNN.cv.kernels.arranging import merged, parted
-from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, bits, call_of, getNumThreads, worthwhile
+from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, bits, call_of, thread_count, worthwhile
 
 
 def smoothed(wide: Array, radius: int, factor: float, taps: tuple[tuple[int, int, float], ...]) -> Array | None:
@@ -25,7 +25,7 @@ def smoothed(wide: Array, radius: int, factor: float, taps: tuple[tuple[int, int
         return None
     out = [np.empty((height, width, 1), wide.dtype) for _ in planes]
     places = [array for pair in zip(planes, out, strict=True) for array in pair]
-    _smooth(wide.shape, wide.dtype, radius, factor, taps, getNumThreads())(*places)
+    _smooth(wide.shape, wide.dtype, radius, factor, taps, thread_count())(*places)
     return out[0] if channels == 1 else merged(out)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from MNN.backends.cpu.image.chroma import FromChromaSpec, ToChromaSpec
-from MNN.cv.kernels.run import KEPT, Array, Call, address, bands, call_of, getNumThreads, worthwhile
+from MNN.cv.kernels.run import KEPT, Array, Call, address, bands, call_of, thread_count, worthwhile
 
 
 class Layout(NamedTuple):
@@ -33,7 +33,7 @@ def from_shared(image: Array, layout: Layout, order: tuple[int, ...]) -> Array |
     if layout.shift:
         quarter = height * width // 4 if layout.chroma[2] == 1 else 0
         places = [start + height * width + place * quarter for place in layout.chroma[:2]]
-    _from(height, width, layout, order, getNumThreads())(start, *places, address(out))
+    _from(height, width, layout, order, thread_count())(start, *places, address(out))
     return out
 
 
@@ -60,7 +60,7 @@ def to_420(image: Array, order: tuple[int, int, int], v_first: bool) -> Array | 
     chroma = [luma + height * width, luma + height * width + height * width // 4]
     if v_first:
         chroma.reverse()
-    _to(image.shape, order, getNumThreads())(address(image), luma, *chroma)
+    _to(image.shape, order, thread_count())(address(image), luma, *chroma)
     return out
 
 

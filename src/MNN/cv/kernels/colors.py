@@ -9,7 +9,7 @@ import numpy as np
 
 from MNN.backends.cpu.image.color import NEW, ColorSpec, Conversion
 from MNN.cv._array import to_dtype
-from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, call_of, getNumThreads, worthwhile
+from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, call_of, thread_count, worthwhile
 from MNN.cv.spaces.numbers import Program, body
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
@@ -90,7 +90,7 @@ def converted(image: Array, plans: Plans) -> Array | None:
     image = np.ascontiguousarray(image)
     outputs = len({Conversion.TAKEN: plan.order, Conversion.COMPUTED: plan.results}.get(plan.how, plan.weights))
     out = np.empty((*image.shape[:2], outputs), image.dtype)
-    _convert(image.shape, image.dtype, plan, outputs, getNumThreads())(image, out)
+    _convert(image.shape, image.dtype, plan, outputs, thread_count())(image, out)
     return out
 
 

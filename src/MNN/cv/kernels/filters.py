@@ -21,8 +21,8 @@ from MNN.cv.kernels.run import (
     bands,
     bits,
     call_of,
-    getNumThreads,
     target,
+    thread_count,
     worthwhile,
 )
 from MNN.ir.dtype import DType
@@ -44,7 +44,7 @@ def separable(
     if image.dtype not in TYPES or kind not in TYPES or not worthwhile(image.size):
         return None
     weights = tuple(x.tolist()), tuple(y.tolist())
-    rest = kind, delta, border, scale, up, squared, getNumThreads()
+    rest = kind, delta, border, scale, up, squared, thread_count()
     return _run(image, kind, _separable(image.shape, image.dtype, *weights, *rest))
 
 
@@ -81,7 +81,7 @@ def dense(image: Array, weights: Array, kind: np.dtype[Any], delta: float, borde
     if image.dtype not in TYPES or kind not in TYPES or not worthwhile(image.size):
         return None
     numbers = tuple(weights.ravel().tolist())
-    call = _dense(image.shape, image.dtype, weights.shape, numbers, kind, delta, border, getNumThreads())
+    call = _dense(image.shape, image.dtype, weights.shape, numbers, kind, delta, border, thread_count())
     return _run(image, kind, call)
 
 
@@ -112,7 +112,7 @@ def between(image: Array, top: int, left: int, size: tuple[int, int], down: floa
     weights = np.array([(1 - down) * (1 - across), (1 - down) * across, down * (1 - across), down * across], np.float32)
     out = np.empty((height, width, image.shape[2]), image.dtype)
     begin = ((top * image.shape[1] if within else 0) + left) * image.shape[2]
-    call = _between(image.shape, image.dtype, size, getNumThreads())
+    call = _between(image.shape, image.dtype, size, thread_count())
     call(image.reshape(-1)[begin:], rows, behind, weights, out)
     return out
 
@@ -153,7 +153,7 @@ def extreme(
     if image.dtype not in TYPES or not worthwhile(image.size):
         return None
     places = tuple(element.ravel().tolist())
-    call = _extreme(image.shape, image.dtype, element.shape, places, anchor, border, outside, least, getNumThreads())
+    call = _extreme(image.shape, image.dtype, element.shape, places, anchor, border, outside, least, thread_count())
     return _run(image, image.dtype, call)
 
 

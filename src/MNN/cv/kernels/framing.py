@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from MNN.backends.cpu.image.frame import FrameSpec
-from MNN.cv.kernels.run import KEPT, Array, Call, address, bands, call_of, getNumThreads, worthwhile
+from MNN.cv.kernels.run import KEPT, Array, Call, address, bands, call_of, thread_count, worthwhile
 
 _PIXEL = 32
 """Bytes of a pixel that kernels are made for."""
@@ -24,7 +24,7 @@ def framed(image: Array, edges: Edges, inside: Inside, blank: Array | None) -> A
     pixel = image.itemsize * (image.shape[2] if image.ndim == 3 else 1)
     if not worthwhile(image.size) or pixel > _PIXEL:
         return None
-    call = _frame(height, width, pixel, edges, inside, blank is not None, getNumThreads())
+    call = _frame(height, width, pixel, edges, inside, blank is not None, thread_count())
     image = np.ascontiguousarray(image)
     out = np.empty((edges[0] + height + edges[1], edges[2] + width + edges[3], *image.shape[2:]), image.dtype)
     row = np.empty((width, *image.shape[2:]), image.dtype) if blank is not None else image

@@ -9,7 +9,7 @@ import numpy as np
 
 from MNN.backends.cpu.image.preprocess import LUMINANCE, NOTHING, OPAQUE, Chroma, PreprocessSpec, Wrap
 from MNN.backends.cpu.image.sample import Interpolation
-from MNN.cv.kernels.run import KEPT, Array, Call, address, bands, call_of, getNumThreads, worthwhile
+from MNN.cv.kernels.run import KEPT, Array, Call, address, bands, call_of, thread_count, worthwhile
 from MNN.ir.dtype import DType
 
 _TYPES = {np.dtype(np.float32): DType.F32, np.dtype(np.uint8): DType.U8}
@@ -64,7 +64,7 @@ def prepared(
         return False
     if source.channels in ("RGB", "BGR") and source.stride * (source.height - 1) + source.width * 3 < 4:
         return False
-    call = _prepare(source, way, out.shape, kind, planar, getNumThreads())
+    call = _prepare(source, way, out.shape, kind, planar, thread_count())
     data = np.ascontiguousarray(data)
     first = address(data)
     numbers = matrix.ravel()[:6].astype(np.float64).view(np.int64).tolist()

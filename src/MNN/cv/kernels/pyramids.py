@@ -9,7 +9,7 @@ import numpy as np
 
 from MNN.cv._border import inside
 from MNN.cv.kernels.resampling import resampled, resampling
-from MNN.cv.kernels.run import KEPT, Array, Call, getNumThreads, worthwhile
+from MNN.cv.kernels.run import KEPT, Array, Call, thread_count, worthwhile
 from MNN.cv.kernels.taps import Taps
 
 _CHANNELS = 4
@@ -23,7 +23,7 @@ def pyramid(image: Array, size: tuple[int, int], up: bool, border: int) -> Array
         return None
     if not worthwhile(max(image.size, size[0] * size[1])):
         return None
-    return resampled(_pyramid(image.shape, image.dtype, size, up, border, getNumThreads()), image, size)
+    return resampled(_pyramid(image.shape, image.dtype, size, up, border, thread_count()), image, size)
 
 
 @functools.lru_cache(maxsize=KEPT)

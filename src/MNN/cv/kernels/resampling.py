@@ -9,7 +9,7 @@ import numpy as np
 
 from MNN.backends.cpu.image.resize import HalveSpec, PickSpec, ResizeSpec
 from MNN.cv._constants import INTER_AREA, INTER_LINEAR, INTER_NEAREST, INTER_NEAREST_EXACT
-from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, call_of, getNumThreads, target, worthwhile
+from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, call_of, target, thread_count, worthwhile
 from MNN.cv.kernels.taps import Taps, taps
 from MNN.ir.dtype import DType
 
@@ -26,7 +26,7 @@ def resized(image: Array, size: tuple[int, int], factors: tuple[float, float], i
         return None
     if not (_halves(image.shape, size, factors, interpolation) or worthwhile(max(image.size, size[0] * size[1]))):
         return None  # halved pictures are rounded alike at all sizes
-    return resampled(_resize(image.shape, image.dtype, size, factors, interpolation, getNumThreads()), image, size)
+    return resampled(_resize(image.shape, image.dtype, size, factors, interpolation, thread_count()), image, size)
 
 
 def resampled(call: Call, image: Array, size: tuple[int, int]) -> Array:

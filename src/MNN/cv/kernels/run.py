@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import operator
 import struct
 import threading
@@ -34,6 +35,8 @@ KEPT = 64
 """Calls of each kind that are kept, for pictures of the same size."""
 _LEAST = 1 << 6
 """Numbers below which no kernel is compiled; even then it would be as fast as numpy."""
+_OFTEN = 64
+"""Calls after which a change of the processors that there are is noticed."""
 _SHARED = 1 << 16
 """Numbers that a thread should have to be worth waking."""
 _MOST = 16
@@ -60,6 +63,21 @@ def setNumThreads(nthreads: int) -> None:  # noqa: N802
 def getNumThreads() -> int:  # noqa: N802
     """How many threads a function of ``MNN.cv`` may use on a large picture."""
     return Settings.threads or available_threads()
+
+
+_asked = itertools.count().__next__
+_found = [1]
+"""Processors, as they were when the system was asked last."""
+
+
+def thread_count() -> int:
+    """The same for functions that are called often: asking the system takes as long as a small picture, so that it is
+    asked again every :data:`_OFTEN` calls."""
+    if Settings.threads:
+        return Settings.threads
+    if not _asked() % _OFTEN:
+        _found[0] = available_threads()
+    return _found[0]
 
 
 class _Own(threading.local):
@@ -105,7 +123,7 @@ def target() -> Target:
 
 def bands(height: int, numbers: int) -> int:
     """Rows of a block, where so many ``numbers`` are computed in ``height`` rows."""
-    wanted = min(getNumThreads(), numbers // _SHARED)
+    wanted = min(thread_count(), numbers // _SHARED)
     return height if wanted < 2 else max(-(-height // (2 * wanted)), min(height, 8))
 
 
@@ -116,7 +134,7 @@ Moving = Sequence["str | Mapping[str, int]"]
 def call_of(spec: KernelSpec, args: Mapping[str, int], moving: Moving, blocks: int, keep: object = None) -> Call:
     """A kernel with all of its arguments but ``moving``, to be called any number of times with these: arrays, or whole
     numbers such as addresses. It runs over all its blocks; ``keep`` owns the memory that ``args`` point to."""
-    threads = min(getNumThreads(), blocks) if blocks > 1 else 1
+    threads = min(thread_count(), blocks) if blocks > 1 else 1
     made = maker(library()) if threads == 1 else None  # with nobody to share with, the kernel is all there is to call
     if made is None:
         return _Shares(spec, args, moving, blocks, threads, keep)

@@ -19,7 +19,7 @@ from MNN.cv._constants import (
     INTER_LINEAR,
     INTER_NEAREST,
 )
-from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, bands, call_of, getNumThreads, target, worthwhile
+from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, bands, call_of, target, thread_count, worthwhile
 
 _BORDERS = {
     BORDER_CONSTANT: Border.CONSTANT,
@@ -67,7 +67,7 @@ def _possible(image: Array, size: tuple[int, int], interpolation: int, border: i
 def _run(
     image: Array, size: tuple[int, int], way: tuple[Places, int, int], fill: Array, places: Sequence[int | Array]
 ) -> Array:
-    call = _sample(image.shape, image.dtype, size, way, getNumThreads())
+    call = _sample(image.shape, image.dtype, size, way, thread_count())
     image, fill = np.ascontiguousarray(image), fill if fill.size == image.shape[2] else np.repeat(fill, image.shape[2])
     out = np.empty((size[1], size[0], image.shape[2]), image.dtype)
     call(image, fill, out, *places)
