@@ -35,7 +35,7 @@ def _all(d: Draw, kind: str, rows: int, columns: int) -> np.ndarray:
 def hard_swish(d: Draw) -> Case:
     """Results in finer steps than 1/128 of those of the input are not defined, nor is what is shifted by 16 bits."""
     kind = d.one(["INT8", "UINT8"])
-    x, y = _any(d, kind, -3), _any(d, kind)
+    x, y = _any(d, kind, -3, 2.5), _any(d, kind)
     y["scale"] = float(np.float32(x["scale"] * 10.0 ** d.rng.uniform(-2, 2.3)))
     made = d.g.made("HARD_SWISH", [d.fed(_all(d, kind, 16, 16), **x)], [16, 16], kind, quantization=y)
     return d.case(made, reference=True)

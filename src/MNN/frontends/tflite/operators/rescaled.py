@@ -175,11 +175,11 @@ def _hard_swish(ctx: Context, node: TfliteNode, to: Scaled) -> Value | None:
     step = to.scale / np.float32(128)
     times, down = _half_factor(float(np.float32(step / to.result)))
     gate_times, left = _half_factor(float(np.float32(step / np.float32(3 / 32768))))
-    if not -15 <= down <= 0 or not -15 <= left <= 8:
+    if not -15 <= down <= 0 or not -15 <= left <= 16:
         return None
     x = _high_half(ctx, to.x, times << 7)
     if left > 0:  # what is beyond 16 bits once it is shifted gives a gate of 0 or 1 as the last number within does
-        shift = left + 6
+        shift = min(left, 9) + 6  # with nine bits 1 and -1 are beyond already
         end = float(1 << (15 - shift))
         near = to.x if left == 1 else ctx.op("ReLU6", to.x, minValue=-end, maxValue=end)
         gate = plus(ctx, _high_half(ctx, near, gate_times << shift), 1 << 14)
