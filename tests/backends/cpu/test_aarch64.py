@@ -19,7 +19,7 @@ from MNN.ir.dtype import DType
 from tests.backends.cpu import qemu, util
 from tests.backends.cpu.gemm import test_contraction as test_contract
 from tests.backends.cpu.gemm import test_int8 as test_contract_int8
-from tests.backends.cpu.lowbit import test_codebook
+from tests.backends.cpu.lowbit import test_codebook, test_planes
 from tests.backends.cpu.lowbit import test_int8 as test_compressed_int8
 from tests.backends.cpu.lowbit import test_lowbit as test_compressed
 from tests.backends.cpu.window import test_window
@@ -143,6 +143,14 @@ def test_weights_with_a_codebook(target: Target, few: bool) -> None:
     if target.can(can.DOT4_SIGNED):
         for more in ((), ("i8mm",)) if few else ():
             test_codebook.test_products_of_bytes_have_the_same_bits(_with(target.name, more), "FP4", "offset", 3, None)
+
+
+@TARGETS
+def test_weights_in_pieces(target: Target) -> None:
+    """Of items of 16 bits, and of bytes where the processor sums products of these."""
+    test_planes.test_products_of_floats_have_the_same_bits(target, 2, "none", True)
+    if target.can(can.DOT4_SIGNED):
+        test_planes.test_products_of_bytes_have_the_same_bits(target, 1, "offset", 3, None)
 
 
 @pytest.mark.parametrize(

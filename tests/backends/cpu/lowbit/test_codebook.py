@@ -75,8 +75,9 @@ def test_products_of_bytes_have_the_same_bits(
         a = np.random.default_rng(m).normal(size=(m, k)).astype(np.float32)
         a[0, : k // 2] = 0
         want = test_int8.product(target, w, a, height, m, n, parts=parts)
-        some = test_int8.product(target, w, a, height, 4, n, m == 9, parts, entries)
-        np.testing.assert_array_equal(some, want)
+        for expanded in (False, True):
+            some = test_int8.product(target, w, a, height, 4, n, m == 9, parts, entries, expanded=expanded)
+            np.testing.assert_array_equal(some, want)
     assert sums_fours(target) or parts is None
 
 

@@ -65,24 +65,31 @@ def round_rows(target: Target, a: np.ndarray, layout: Layout, checked: bool, par
         "x": spread.ctypes.data, "rows_x": rows.ctypes.data, "y": out.ctypes.data, "row": out.shape[1], "m": m, "k": k,
         "blocks": layout.blocks, "run": run, "meta": bytes_of_codes(depth, parts.wide),
     }  # fmt: skip
-    spec = RoundedRowsSpec(DType.of(a), layout.width, half_of(target, layout.bits), *parts, bool(layout.entries))
+    spec = RoundedRowsSpec(DType.of(a), layout.width, half_of(target, layout), *parts, layout.bits > layout.width)
     util.call(spec, target, slots, m, [spread, rows, out], checked)
     return out
 
 
 def product(
     target: Target, w: QuantizedArray, a: np.ndarray, height: int, mb: int, nb: int, checked: bool = False,
-    parts: Parts | None = None, entries: tuple[int, ...] = (),
+    parts: Parts | None = None, entries: tuple[int, ...] = (), high: int = 0, expanded: bool = False,
 ) -> np.ndarray:  # fmt: skip
     (m, k), n = a.shape, w.shape[0]
     parts = parts or rounded_parts(target, w.width)
-    layout, packed = laid(target, w, entries=entries)
+    layout, packed = laid(target, w, entries=entries, high=high)
     rows = round_rows(target, a, layout, checked, parts)
     c = np.full((m, n + 2), 7, np.float32)
     bias = np.arange(n, dtype=np.float32) / 1024  # small, so that adding it loses little
     body = body_of([F32, F32], lambda b, x, y: b("add", x, y))
     mr, nv = tile_of(target, min(m, height))
-    more = {"width": layout.width, "codebook": bool(entries), "zeros": layout.zeros, "factors": layout.factors}
+    more = {
+        "width": layout.width,
+        "codebook": bool(entries),
+        "high": high,
+        "expanded": expanded,
+        "zeros": layout.zeros,
+        "factors": layout.factors,
+    }
     more |= {"parts": parts.number, "merged": parts.merged, "coarse": parts.coarse}
     more |= {"paired": parts.paired, "wide": parts.wide}
     more["words"] = words_at_once(target, layout.width, layout.groups, parts.wide)

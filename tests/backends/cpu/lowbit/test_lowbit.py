@@ -41,11 +41,12 @@ def weights(
 
 
 def laid(
-    target: Target, w: QuantizedArray, rounded: bool = False, entries: tuple[int, ...] = ()
+    target: Target, w: QuantizedArray, rounded: bool = False, entries: tuple[int, ...] = (), high: int = 0
 ) -> tuple[Layout, np.ndarray]:
-    """How weights lie, and the bytes that a kernel reads; with ``entries``, in codes of a codebook."""
+    """How weights lie, and the bytes that a kernel reads; with ``entries``, in codes of a codebook; ``high``:
+    bits beside four, in pieces."""
     kinds = kinds_of(target, w.scale, w.offset, w.width, rounded)
-    layout = layout_of(target, w.shape[1], w.width, w.scale.shape[1], *kinds, entries)
+    layout = layout_of(target, w.shape[1], w.width, w.scale.shape[1], *kinds, entries, high)
     packed = np.zeros(layout.nbytes(w.shape[0]), np.uint8)
     pack(layout, w.codes, w.scale, zero_points(w.scale, w.offset, w.width)[1], packed)
     return layout, packed
@@ -59,12 +60,13 @@ def book(entries: tuple[int, ...]) -> dict[str, np.ndarray]:
 def product(
     spec: CompressedSpec, target: Target, w: QuantizedArray, a: np.ndarray, mb: int, nb: int, checked: bool = False,
     more: dict[str, np.ndarray] | None = None, rounded: bool = False, entries: tuple[int, ...] = (),
+    high: int = 0,
 ) -> np.ndarray:  # fmt: skip
     """The kernel's result for A ``[m, k]``, whose rows lie apart and out of order."""
     (m, k), n = a.shape, w.shape[0]
-    layout, packed = laid(target, w, rounded, entries)
+    layout, packed = laid(target, w, rounded, entries, high)
     assert layout.zeros == spec.zeros
-    spec = dataclasses.replace(spec, width=layout.width, factors=layout.factors, codebook=bool(entries))
+    spec = dataclasses.replace(spec, width=layout.width, factors=layout.factors, codebook=bool(entries), high=high)
     order = np.random.default_rng(1).permutation(m)
     spread = np.zeros((m, k + 3), a.dtype)
     spread[order, :k] = a

@@ -35,13 +35,13 @@ needs_wide_vectors = pytest.mark.skipif(tiles() is None, reason="vectors of this
 
 def product(
     w: QuantizedArray, a: np.ndarray, parts: int, block: tuple[int, int, int], checked: bool, dtype: DType = F32,
-    entries: tuple[int, ...] = (),
+    entries: tuple[int, ...] = (), high: int = 0,
 ) -> np.ndarray:  # fmt: skip
     """A times ``w`` transposed, in a ``block`` of rows, columns and steps; rows of ``a`` lie apart and out of order."""
     target = tiles()
     assert target is not None
     (m, k), n = a.shape, w.shape[0]
-    layout, packed = laid(target, w, entries=entries)
+    layout, packed = laid(target, w, entries=entries, high=high)
     order = np.random.default_rng(1).permutation(m)
     spread = np.zeros((m, k + 3), np.float32)
     spread[order, :k] = a
@@ -55,7 +55,7 @@ def product(
     c = np.full((m, n + 2), 7, np.float32)
     bias = np.arange(n, dtype=np.float32)
     body = body_of([F32, F32], lambda b, x, y: b("add", x, y))
-    spec = StripTilesSpec(F32, layout.width, layout.zeros, layout.factors, parts, body, ("n",), bool(entries))
+    spec = StripTilesSpec(F32, layout.width, layout.zeros, layout.factors, parts, body, ("n",), bool(entries), high)
     arrays = {"a": strips, "b": packed, "c": c, "rows_c": (np.arange(m) * (n + 2)).astype(np.int32), "op0": bias}
     arrays |= book(entries)
     mb, nb, chunk = block

@@ -9,9 +9,9 @@ from MNN.backends.cpu.gemm.code import Contract
 from MNN.backends.cpu.gemm.routed_rows import rows_of_block
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.module import F32, I8, I32, Builder, Value
-from MNN.backends.cpu.lowbit import codebook
-from MNN.backends.cpu.lowbit.layout import SHIFT, VECTORS, WORD, BlockCode, block_record, look_up
+from MNN.backends.cpu.lowbit.layout import SHIFT, VECTORS, BlockCode, block_record
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
+from MNN.backends.cpu.lowbit.words import Group, Reader
 from MNN.backends.cpu.products.dot import DOT2, interleave
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
@@ -42,25 +42,20 @@ class _Compressed(Contract):
         super().__init__(spec, target)
         self.weights = spec
         self.columns_of_panel = VECTORS * self.lanes
-        self.steps = WORD // spec.width
         self.prefetches = False
-        self.book: Value | None = None
+        self.reader = Reader(self.k, target, spec, self.columns_of_panel, floats=True)
+        self.steps = self.reader.steps
 
-    def emit(self) -> str:
-        if self.weights.codebook:
-            self.book = codebook.floats(self.k, self.target)
-        return self.emit_blocks()
-
-    def emit_blocks(self) -> str:
-        return super().emit()
-
-    def number(self, words: Value, step: int) -> Value:
-        """The numbers at ``step`` of words, as whole floats."""
-        return look_up(self.b, self.target, self.weights.width, words, step, self.book)
+    def groups(self, codes: list[Value], group: Value) -> list[Group]:
+        """A group of each vector of columns; ``codes``: where those of a block begin."""
+        places = [self.reader.places(start, group) for start in codes]
+        for some in zip(*places, strict=True):
+            asks_ahead(self.b, self.target, list(some))
+        return [self.reader.group(some, self.lanes) for some in places]
 
     def record_bytes(self) -> Value:
         head = block_record(self.weights.zeros, self.weights.factors, self.columns_of_panel).size
-        return self.k.slot("groups") * (4 * self.columns_of_panel) + head
+        return self.reader.bytes_of(self.k.slot("groups")) + head
 
     def record(self, start: Value, column: Value, lanes: int) -> BlockCode:
         return BlockCode(self.b, self.weights, self.columns_of_panel, start, column, lanes)
@@ -89,15 +84,11 @@ class Expanding(_Compressed):
             zeros = [r.zero(0) for r in records] if spec.zeros != "none" else []
             codes = [r.codes() for r in records]
             with b.loop(0, groups) as group:
-                here = [b.gep(start, I32, group.index * self.columns_of_panel) for start in codes]
-                words = [b.load(I32.vec(self.lanes), place) for place in here]
-                asks_ahead(b, self.target, here)
+                here = self.groups(codes, group.index)
                 line = (block.index * groups + group.index) * self.steps
                 for u in range(0, self.steps, spec.group):
                     for j in range(spec.nv):
-                        parts = [
-                            self._number(self.number(words[j], u + i), scales[j], zeros, j) for i in range(spec.group)
-                        ]
+                        parts = [self._number(here[j].number(u + i), scales[j], zeros, j) for i in range(spec.group)]
                         self._store(parts, b.gep(packed, self.b_type, (line + u) * self.nr), j)
         return packed, self.nr * spec.group
 
@@ -125,7 +116,7 @@ class FewRows(_Compressed):
         self.spread = 1 if spec.mr * spec.nv >= 4 else 2
         """In how many parts sums are, so that enough multiply-adds are in flight."""
 
-    def emit_blocks(self) -> str:
+    def emit(self) -> str:
         k, b, spec = self.k, self.b, self.weights
         n, nb = k.slot("n"), k.slot("nb")
         n_blocks = b.udiv(n + nb - 1, nb)
@@ -246,14 +237,12 @@ class FewRows(_Compressed):
         count = spec.mr * spec.nv
         with b.loop(0, self.k.slot("groups"), carry=[b.const(self.acc, 0)] * (count * self.spread)) as group:
             sums = list(group.carried)
-            here = [b.gep(p, I32, group.index * self.columns_of_panel) for p in places]
-            words = [b.load(I32.vec(self.lanes), p) for p in here]
-            asks_ahead(b, self.target, here)
+            here = self.groups(places, group.index)
             at = [b.gep(r, F32, first + group.index * self.steps) for r in rows]
             for u in range(self.steps):
                 left = [b.splat(b.load(F32, b.gep(p, F32, u)), self.lanes) for p in at]
                 for j in range(spec.nv):
-                    number = self.number(words[j], u)
+                    number = here[j].number(u)
                     number = number if change is None else change(number, j)
                     for r in range(spec.mr):
                         i = u % self.spread * count + j * spec.mr + r

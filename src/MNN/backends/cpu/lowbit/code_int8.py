@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.gemm.routed_rows import rows_of_block
 from MNN.backends.cpu.lang.module import F32, I8, I16, I32, I64, Value
-from MNN.backends.cpu.lowbit import codebook
 from MNN.backends.cpu.lowbit.code import LINE
 from MNN.backends.cpu.lowbit.int8 import Int8Spec, flipped, half_of, sums_fours
-from MNN.backends.cpu.lowbit.layout import VECTORS, WORD, BlockCode, block_record
+from MNN.backends.cpu.lowbit.layout import VECTORS, BlockCode, block_record
 from MNN.backends.cpu.lowbit.rounded_rows import NUMBERS, digit_bits
+from MNN.backends.cpu.lowbit.words import BYTE, Group, Reader, bits_of
 from MNN.backends.cpu.products.tile_store import TileStore
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
@@ -21,7 +21,6 @@ from MNN.ir.dtype import DType
 Part = tuple[list[Value], list[Value]]
 """Where the bytes of a block of some rows begin, and what belongs to it."""
 Begin = Callable[[], list[Value]]
-_EACH_BYTE = 0x01010101
 
 
 @generates(Int8Spec)
@@ -32,24 +31,22 @@ def emit_int8(spec: Int8Spec, target: Target) -> str:
 
 class Int8Rows(TileStore):
     """The state of one emission. Columns of a panel, tiles of rows, blocks: a tile's sums in f32 and the integers of a
-    block are in registers, and words are taken apart for each tile. (With codes that are taken apart once for many
-    rows, and sums in f32 that wait in memory meanwhile, it takes a tenth longer.)"""
+    block are in registers, and words are taken apart for each tile, or once for all rows of a block (``expanded``).
+    (Where sums in f32 waited in memory meanwhile, so that codes could stay in registers for many rows, it took a tenth
+    longer.)"""
 
     begins = False
 
     def __init__(self, spec: Int8Spec, target: Target) -> None:
         super().__init__(spec, target)
-        self.spec, self.half = spec, half_of(target, codebook.bits_of(spec))
+        self.spec, self.half = spec, half_of(target, spec)
         self.acc, self.sums_in = F32.vec(self.lanes), DType.F32
         self.wide, self.ints = VECTORS * self.lanes, I32.vec(self.lanes)
-        self.steps = WORD // spec.width
         self.each = 2 if spec.wide else 4
         """Numbers of a row that a lane of 32 bits multiplies."""
+        self.reader = Reader(self.k, target, spec, self.wide, flip=flipped(target, spec))
+        self.steps = self.reader.steps
         self.per = self.steps // self.each
-        self.flip = flipped(target, codebook.bits_of(spec))
-        self.book = codebook.signed_bytes(self.k, target) if spec.codebook else None
-        if self.book is not None and self.flip:
-            self.book, self.flip = self.b.xor(self.book, -1 << (codebook.BITS - 1)), 0
         self.narrow = not (spec.wide or sums_fours(target))
         self.asks = not target.fetches_ahead or target.vector_bytes < LINE
         """Whether weights come faster when they are asked for, also where one tile reads them from front to back: with
@@ -61,7 +58,9 @@ class Int8Rows(TileStore):
         k, b, spec = self.k, self.b, self.spec
         n, nb = k.slot("n"), k.slot("nb")
         self.run = k.slot("groups") * self.steps
-        self.record_bytes = k.slot("groups") * (4 * self.wide) + block_record(spec.zeros, spec.factors, self.wide).size
+        self.record_bytes = (
+            self.reader.bytes_of(k.slot("groups")) + block_record(spec.zeros, spec.factors, self.wide).size
+        )
         n_blocks = b.udiv(n + nb - 1, nb)
         self.c, self.ops = k.pointer("c"), [k.pointer(f"op{i}") for i in range(len(spec.operands))]
         with b.loop(k.begin, k.end) as block:
@@ -74,8 +73,31 @@ class Int8Rows(TileStore):
             with b.loop(n0, n1, self.nr) as column:
                 self.column, self.columns = column.index, n1 - column.index
                 self.first, number = b.urem(self.column, self.wide), b.udiv(self.column, self.wide)
-                self._rows(m0, b.gep(right, I8, number * k.slot("blocks") * self.record_bytes))
+                panel = b.gep(right, I8, number * k.slot("blocks") * self.record_bytes)
+                if spec.expanded:
+                    self._expand(panel)
+                self._rows(m0, panel)
         return k.finish()
+
+    def _expand(self, panel: Value) -> None:
+        """Takes the codes of the tile's columns apart, to scratch memory: in the order in which they are multiplied."""
+        k, b, nv = self.k, self.b, self.spec.nv
+        self.expanded, self.taken_bytes = (
+            b.gep(k.scratch, self.acc, nv * (self.spec.mr + 2)),
+            self.per * nv * 4 * self.lanes,
+        )
+        with b.loop(0, k.slot("blocks")) as block:
+            codes = self._record(b.gep(panel, I8, block.index * self.record_bytes), 0).codes()
+            with b.loop(0, k.slot("groups")) as group:
+                to = b.gep(self.expanded, I8, (block.index * k.slot("groups") + group.index) * self.taken_bytes)
+                groups = self._groups(codes, group.index)
+                for i in range(self.per):
+                    for j, taken in enumerate(self._taken(g, i) for g in groups):
+                        b.store(b.bitcast(taken, self.ints), b.gep(to, self.ints, i * nv + j))
+
+    def _taken(self, group: Group, i: int) -> Value:
+        """The codes of a group that are multiplied together, ``i``-th."""
+        return group.pairs(i) if self.spec.wide else group.bytes(i)
 
     def _rows(self, first: Value, panel: Value) -> None:
         """All rows from ``first`` on, times a panel: tiles of one row, which are slow, only where there is one."""
@@ -90,34 +112,11 @@ class Int8Rows(TileStore):
                 self._tile(row.index, first, height, panel)
             begin = end
 
-    def _words(self, codes: Value, group: Value) -> list[Value]:
-        """The words of a group of the tile's columns."""
+    def _groups(self, codes: Value, group: Value) -> list[Group]:
+        """A group of each vector of the tile's columns."""
         b = self.b
-        here = [b.gep(codes, I32, group * self.wide + j * self.lanes) for j in range(self.spec.nv)]
-        words = [b.load(self.ints, place) for place in here]
-        return [b.xor(w, self.flip) if self.flip else w for w in words]
-
-    def _codes(self, word: Value, i: int) -> Value:
-        """The codes of a word that are multiplied by group ``i`` of four, or of two."""
-        b, width = self.b, self.spec.width
-        if self.book is not None:
-            found = codebook.bytes_of(b, self.book, word, i % 2 == 1)
-            return self._half(b.bitcast(found, I16.vec(2 * self.lanes)), i // 2) if self.spec.wide else found
-        if width == 8 and not self.spec.wide:
-            return word
-        words = b.bitcast(word, I16.vec(2 * self.lanes)) if self.spec.wide else word
-        if width == 8:
-            return self._half(words, i)
-        codes = b.lshr(words, width * i) if i else words
-        if self.spec.wide and i == self.per - 1:
-            return codes
-        mask = (1 << width) - 1
-        return b.and_(codes, mask if self.spec.wide else mask * _EACH_BYTE)
-
-    def _half(self, words: Value, i: int) -> Value:
-        """The lower bytes of numbers of 16 bits (0), or the upper ones (1), as such numbers. (Bytes with a sign would
-        take two more shifts, of which many processors do no more at a time than products.)"""
-        return self.b.lshr(words, 8) if i else self.b.and_(words, 255)
+        starts = [b.gep(codes, I32, j * self.lanes) for j in range(self.spec.nv)]
+        return [self.reader.group(self.reader.places(start, group), self.lanes) for start in starts]
 
     def _record(self, start: Value, j: int) -> BlockCode:
         """What the block at ``start`` says about vector ``j`` of the tile's columns."""
@@ -142,6 +141,9 @@ class Int8Rows(TileStore):
         ahead, each = self._share(row - first, self.m1 - first, height, panel)
         with b.loop(0, k.slot("blocks"), carry=[*[b.const(self.acc, 0)] * (height * spec.nv), panel]) as block:
             start = block.carried[-1]
+            if spec.expanded:
+                begin_of_block = block.index * k.slot("groups") * self.taken_bytes
+                self.codes = b.gep(self.expanded, I8, begin_of_block)
             if spec.mr > 1 or self.asks:
                 self._ask_weights(ahead, block.index * each, each)
             parts = []
@@ -173,7 +175,7 @@ class Int8Rows(TileStore):
         size, tiles = self.k.slot("blocks") * self.record_bytes, rows * side
         past = b.udiv(self.first, self.nr) * rows + row  # rows of tiles before this one
         begin, each = b.gep(panel, I8, size + b.udiv(past * size, tiles)), b.udiv(self.record_bytes * height, tiles)
-        if not self.asks and self.spec.width == WORD // 4:
+        if not self.asks and self.spec.width == BYTE:
             each = b.select(b.icmp("eq", rows, height), 0, each)
         return begin, each
 
@@ -190,7 +192,7 @@ class Int8Rows(TileStore):
 
     def _joined(self, upper: list[Value], lower: list[Value]) -> list[Value]:
         """Sums of digits, and of the next finer ones."""
-        b, bits = self.b, digit_bits(codebook.bits_of(self.spec), self.spec.parts)
+        b, bits = self.b, digit_bits(bits_of(self.spec), self.spec.parts)
         return [b.add(b.shl(x, bits), y) for x, y in zip(upper, lower, strict=True)]
 
     def _at_once(self, parts: list[Part], start: Value, totals: list[Value]) -> None:
@@ -227,7 +229,8 @@ class Int8Rows(TileStore):
         """The sums of some parts of the block at ``start``, each with what it begins with; only that where not
         ``some``."""
         b, spec = self.b, self.spec
-        codes, groups = self._record(start, 0).codes(), self.k.slot("groups")
+        codes = self.codes if spec.expanded else self._record(start, 0).codes()
+        groups = self.k.slot("groups")
 
         def first() -> list[Value]:
             return [x for begin in begins for x in begin()]
@@ -272,15 +275,22 @@ class Int8Rows(TileStore):
     ) -> None:
         """The words of a group times rows of some parts, added to ``sums``."""
         count = len(sums) // len(parts)
-        words = self._words(codes, group)
+        b, nv = self.b, self.spec.nv
+        if self.spec.expanded:
+            groups, here = [], b.gep(codes, I8, group * self.taken_bytes)
+        else:
+            groups, here = self._groups(codes, group), codes
         for i in range(self.per):
-            right = [self._codes(w, i) for w in words]
+            if self.spec.expanded:
+                right = [b.load(self.ints, b.gep(here, self.ints, i * nv + j)) for j in range(nv)]
+            else:
+                right = [self._taken(g, i) for g in groups]
             for number, (part, rows) in enumerate(parts):
                 if not self._pairs(part):
                     at = group * (self.steps * (1 + self.spec.wide)) + 4 * i
                     self._dots(sums, number * count, right, rows, at)
                 elif i == 0:
-                    self._dots(sums, number * count, words, rows, group * 4)
+                    self._dots(sums, number * count, [g.words[0] for g in groups], rows, group * 4)
 
     def _any_fine(self, numbers: list[Value]) -> Value:
         """Whether a block of some rows has a second digit (see :mod:`.rounded_rows`)."""
@@ -314,7 +324,7 @@ class Int8Rows(TileStore):
         to sums of 16."""
         b, small, pairs = self.b, I8.vec(4 * self.lanes), I16.vec(2 * self.lanes)
         if self.spec.wide:
-            return b.add(total, b.perform(can.PAIRS_I16, self.ints, codes, b.bitcast(left, pairs)))
+            return b.add(total, b.perform(can.PAIRS_I16, self.ints, b.bitcast(codes, pairs), b.bitcast(left, pairs)))
         codes, left = b.bitcast(codes, small), b.bitcast(left, small)
         if self.narrow:
             return b.add(total, b.perform(can.PAIRS_BYTES, pairs, codes, left))

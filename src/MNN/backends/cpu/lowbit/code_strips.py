@@ -10,12 +10,12 @@ from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.element import storage_type
 from MNN.backends.cpu.lang.halves import to_bf16
-from MNN.backends.cpu.lang.module import F32, I8, I32, I64, Kernel, Value
+from MNN.backends.cpu.lang.module import F32, I8, I64, Kernel, Value
 from MNN.backends.cpu.lang.parts import parts_of
-from MNN.backends.cpu.lowbit import codebook
 from MNN.backends.cpu.lowbit.code import LINE, asks_ahead
-from MNN.backends.cpu.lowbit.layout import VECTORS, WORD, BlockCode, block_record, look_up
+from MNN.backends.cpu.lowbit.layout import VECTORS, BlockCode, block_record
 from MNN.backends.cpu.lowbit.strips import STEP, STRIP, SUMS, StripRowsSpec, StripTilesSpec, step_bytes
+from MNN.backends.cpu.lowbit.words import Reader
 from MNN.backends.cpu.products.epilogue import SUM, Epilogue
 from MNN.backends.cpu.products.tile_store import TileStore
 from MNN.backends.cpu.targets.base import Target
@@ -75,13 +75,13 @@ class StripTiles(TileStore):
         k, b = self.k, self.b
         self.spec, self.step = spec, step_bytes(spec.parts)
         self.wide = VECTORS * _LANES
-        self.record = k.slot("groups") * (4 * self.wide) + block_record(spec.zeros, spec.factors, self.wide).size
+        self.reader = Reader(k, target, spec, self.wide, floats=True)
+        self.record = self.reader.bytes_of(k.slot("groups")) + block_record(spec.zeros, spec.factors, self.wide).size
         self.steps, self.chunk = k.slot("steps"), k.slot("chunk")
         self.half = self.chunk * self.step
         state = b.gep(k.scratch, I8, self.half * 2)
         self.tiles = Tiles(k, target, state)
         self.sums = b.gep(state, I8, state_bytes(target, can.TILE_DOT_BF16))
-        self.book = codebook.floats(k, target) if spec.codebook else None
 
     def emit(self) -> str:
         k, b = self.k, self.b
@@ -100,7 +100,7 @@ class StripTiles(TileStore):
             with b.loop(0, self.steps, self.chunk) as chunk:
                 self.first, self.past = chunk.index, b.intrinsic("smin", chunk.index + self.chunk, self.steps)
                 self.last = b.icmp("eq", self.past, self.steps)
-                words = (self.past - self.first) * (2 * STEP * self.spec.width // WORD)
+                words = (self.past - self.first) * (2 * STEP // self.reader.steps)
                 nothing, other = b.const(I64, 0), b.gep(k.scratch, I8, self.half)
                 self._take_apart(nothing, b.select(b.icmp("slt", n0, n1), words, nothing), n0, k.scratch)
                 with b.loop(n0, n1, width, carry=[self.sums, k.scratch, other]) as column:
@@ -148,7 +148,7 @@ class StripTiles(TileStore):
     def _take_word_apart(self, word: Value, column: Value, to: Value) -> None:
         """Words are numbered along the depth, those of both column tiles in turns."""
         k, b, spec = self.k, self.b, self.spec
-        groups, numbers = k.slot("groups"), WORD // spec.width
+        groups, numbers = k.slot("groups"), self.reader.steps
         second, along = b.icmp("ne", b.and_(word, 1), 0), b.lshr(word, 1)
         column = column + b.select(second, k.slot("n") if spec.halves else b.const(I64, _LANES), b.const(I64, 0))
         group = self.first * (STEP // numbers) + along
@@ -157,15 +157,15 @@ class StripTiles(TileStore):
         start, at = b.gep(k.pointer("b"), I8, panel * self.record), b.urem(column, self.wide)
         record = BlockCode(b, spec, self.wide, start, at, _LANES)
         scale, zero = record.scale(0), None if spec.zeros == "none" else record.zero(0)
-        place = b.gep(record.codes(), I32, (group - block * groups) * self.wide)
-        words = b.load(I32.vec(_LANES), place)
-        asks_ahead(b, self.target, [place])
+        places = self.reader.places(record.codes(), group - block * groups)
+        codes = self.reader.group(places, _LANES)
+        for place in places:
+            asks_ahead(b, self.target, [place])
         row = along * (numbers // 2)  # of pairs
         to = b.gep(to, I8, b.lshr(row, 4) * self.step + b.and_(row, ROWS - 1) * ROW_BYTES)
         to = b.gep(to, I8, b.and_(word, 1) * TILE_BYTES)
         for u in range(0, numbers, 2):
-            codes_of = (look_up(b, self.target, spec.width, words, i, self.book) for i in (u, u + 1))
-            even, odd = (self._parts(code, scale, zero) for code in codes_of)
+            even, odd = (self._parts(codes.number(i), scale, zero) for i in (u, u + 1))
             for part in range(spec.parts):
                 line = 2 * part * TILE_BYTES + u // 2 * ROW_BYTES
                 b.store(pair(b, even[part], odd[part]), b.gep(to, I8, line))

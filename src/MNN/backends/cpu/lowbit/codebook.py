@@ -9,7 +9,7 @@ it is half as much.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,21 +35,6 @@ _AT_ONCE = 1 << 20
 CODEBOOK = Record("codebook", word("entries", "i8[16]: what codes stand for", pointer=True))
 """What kernels with a codebook have behind their other arguments."""
 Numbers = npt.NDArray[Any]
-
-
-class LookedUp(Protocol):
-    """What a specification says of codes."""
-
-    @property
-    def width(self) -> int: ...
-
-    @property
-    def codebook(self) -> bool: ...
-
-
-def bits_of(spec: LookedUp) -> int:
-    """Bits of the whole numbers that are computed with."""
-    return BITS if spec.codebook else spec.width
 
 
 def slots(codebook: bool) -> tuple[str, ...]:
@@ -134,9 +119,7 @@ __all__ = [
     "BITS",
     "CODEBOOK",
     "WIDTH",
-    "LookedUp",
     "arguments",
-    "bits_of",
     "bytes_of",
     "entries_of",
     "float_of",

@@ -39,6 +39,9 @@ _SHARES = 4
 """Blocks for each of several threads."""
 _ROUNDING = 4.0
 """Cycles of a vector of a row that is rounded."""
+_TILES_OF_EXPANDED = 4
+"""Tiles of rows from which on codes in pieces, and entries of a codebook for rows of 16 bits, are taken apart once for
+all (measured on Zen 1, where codes of 8 bits gain nothing by it up to 32 rows, and 4 % with 128)."""
 _BEHIND = 4
 """Operations behind the sums of a block, of which a cycle has as many as multiply-adds."""
 
@@ -117,6 +120,12 @@ def tile_of(target: Target, m: int) -> tuple[int, int]:
     return min(m, 4), VECTORS if m <= 2 else VECTORS // 2
 
 
+def expands(target: Target, layout: Layout, parts: Parts, m: int) -> bool:
+    """Whether codes are taken apart once for all rows of a block, which has up to ``m``."""
+    several = -(-m // tile_of(target, m)[0]) >= _TILES_OF_EXPANDED
+    return several and (layout.high > 0 or (layout.codebook and parts.wide))
+
+
 class Rounded(NamedTuple):
     """Rows of bytes: where they lie, bytes from row to row, and where the numbers of a row's blocks begin in it."""
 
@@ -131,7 +140,7 @@ def round_rows(e: Emitter, a: OperandAccess, m: int, k: int, layout: Layout, par
     depth = layout.blocks * run
     meta, row = bytes_of_codes(depth, parts.wide), parts.number * bytes_of_row(depth, layout.blocks, parts.wide)
     rounded = e.allocate(DType.U8, (m, row), (0, 1), roomy=True)
-    spec = RoundedRowsSpec.of(a.dtype, layout.width, half_of(e.target, layout.bits), *parts, bool(layout.entries))
+    spec = RoundedRowsSpec.of(a.dtype, layout.width, half_of(e.target, layout), *parts, layout.bits > layout.width)
     args: dict[str, int | Ref] = {
         "x": e.ref(a.place, a.dtype), "rows_x": e.offsets(a.table), "y": e.ref(rounded, DType.U8), "row": row,
         "m": m, "k": k, "blocks": layout.blocks, "run": run, "meta": meta,
@@ -151,7 +160,8 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: Par
         *kinds, mr, nv, True, epilogue.body, epilogue.kinds, 4,
         width=layout.width, zeros=layout.zeros, factors=layout.factors, parts=parts.number, merged=parts.merged,
         coarse=parts.coarse, paired=parts.paired, wide=parts.wide,
-        words=words_at_once(e.target, layout.width, layout.groups, parts.wide), codebook=bool(layout.entries),
+        words=words_at_once(e.target, layout.width, layout.groups, parts.wide),
+        codebook=layout.codebook, high=layout.high, expanded=expands(e.target, layout, parts, rows),
     )  # fmt: skip
     mb = max(min(rows, e.target.l2_bytes // 2 // row), 1)
     mb = split_evenly(rows, -(-rows // mb), mr)

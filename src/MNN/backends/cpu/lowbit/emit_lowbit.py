@@ -13,7 +13,7 @@ from MNN.backends.cpu.amx.emission import emit_amx as amx
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.low_precision import FEW_ROWS
-from MNN.backends.cpu.lowbit import codebook, emit_int8, emit_strips
+from MNN.backends.cpu.lowbit import codebook, emit_int8, emit_strips, planes
 from MNN.backends.cpu.lowbit.layout import VECTORS, Layout, kinds_of, layout_of, pack, zero_points
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
 from MNN.backends.cpu.products.blocks import choose_grain
@@ -155,7 +155,8 @@ def _emit(e: Emitter, prim: p.CompressedMatMul, product: Product, few: bool, gro
     sides = (a.dtype, DType.BF16 if group > 1 else DType.F32, DType.F32, c.dtype)
     spec = CompressedSpec(
         *sides, mr, nv, True, epilogue.body, epilogue.kinds, group,
-        width=layout.width, zeros=layout.zeros, factors=layout.factors, few=few, codebook=bool(layout.entries),
+        width=layout.width, zeros=layout.zeros, factors=layout.factors, few=few,
+        codebook=layout.codebook, high=layout.high,
     )  # fmt: skip
     nr = spec.nr(e.target)
     mb = rows if not few else max(min(rows, _ROWS_OF_A // (4 * layout.blocks * layout.groups * layout.steps)), 1)
@@ -192,11 +193,12 @@ def packed(
     kinds = e.pool.kept_choices.get(known)
     if kinds is None:
         entries = codebook.entries_of(e.target, codes, k, scale.shape[1], width)
-        kinds = e.pool.kept_choices[known] = (*kinds_of(e.target, scale, offset, width, rounded), entries)
+        high = 0 if entries else planes.high_of(codes, k, scale.shape[1], width)
+        kinds = e.pool.kept_choices[known] = (*kinds_of(e.target, scale, offset, width, rounded), entries, high)
     layout = layout_of(e.target, k, width, scale.shape[1], *kinds)
     n = codes.shape[0] // count
     each = layout.nbytes(n)
-    key, source = ("compressed", *ids, layout.width, count, rounded), (*arrays, constants[0].keep)
+    key, source = ("compressed", *ids, layout.width, layout.high, count, rounded), (*arrays, constants[0].keep)
     buffer, fresh = e.pool.reserve(key, each * count, DType.U8, source)
     if fresh:
         assert buffer.const is not None

@@ -115,7 +115,7 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: int
     e.command(StripRowsSpec.of(a.dtype, parts), args, -(-m // ROWS), max(1, 4096 // (ROWS * product.k)))
     behind = (epilogue.body, epilogue.kinds) if halves is None else (halves, (SUM,))
     spec = StripTilesSpec.of(
-        c.dtype, layout.width, layout.zeros, layout.factors, parts, *behind, codebook=bool(layout.entries)
+        c.dtype, layout.width, layout.zeros, layout.factors, parts, *behind, codebook=layout.codebook, high=layout.high
     )
     shares = cut(e.target, rows, n, layout, parts, 1 if halves is None else 2, e.threads)
     mb, nb = shares.mb, shares.nb

@@ -30,9 +30,10 @@ from MNN.backends.base.kernel import Arguments
 from MNN.backends.base.record import Record, word
 from MNN.backends.cpu.codegen.traffic import number
 from MNN.backends.cpu.gemm.contraction import ContractSpec
-from MNN.backends.cpu.lowbit import codebook
-from MNN.backends.cpu.lowbit.layout import VECTORS, WORD, as_signed, column_bytes, high_bits
+from MNN.backends.cpu.lowbit import codebook, planes
+from MNN.backends.cpu.lowbit.layout import VECTORS, column_bytes
 from MNN.backends.cpu.lowbit.records import COMPRESSED
+from MNN.backends.cpu.lowbit.words import BYTE, WORD, Form, as_signed, bits_of, high_bits
 from MNN.backends.cpu.products.dot8 import DOT4
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
@@ -42,7 +43,6 @@ DIGITS = (2, 3)
 """Numbers of parts of ``merged`` rows."""
 LARGEST_OF_MERGED = 64
 """Numbers of a block up to which sums of ``merged`` parts, 18 bits and a sign of the largest, stay in 32 bits."""
-_BYTE = 8
 INT8 = Record(
     "rows of bytes",
     word("meta", "where the numbers of a row's blocks begin, in bytes"),
@@ -63,7 +63,7 @@ def sums_bytes(target: Target) -> bool:
 def is_wide(target: Target, width: int) -> bool:
     """Whether rows must be of numbers of 16 bits: pairs of bytes would not stay in 16 bits, pairs of these stay in
     32."""
-    return width == _BYTE and not sums_fours(target)
+    return width == BYTE and not sums_fours(target)
 
 
 def words_at_once(target: Target, width: int, groups: int, wide: bool) -> int:
@@ -71,20 +71,23 @@ def words_at_once(target: Target, width: int, groups: int, wide: bool) -> int:
     all, or there are no such sums, as with ``wide`` rows."""
     if sums_fours(target) or wide:
         return 0
-    largest_pair = 2 * ((1 << width) - 1) << (_BYTE - 1)
+    largest_pair = 2 * ((1 << width) - 1) << (BYTE - 1)
     most = (1 << 15) // largest_pair // (WORD // width // DOT4)
     return 0 if groups <= most else max(n for n in range(1, most + 1) if groups % n == 0)
 
 
-def half_of(target: Target, width: int) -> int:
+def half_of(target: Target, form: Form) -> int:
     """What stands for zero among codes, as they are multiplied: 0 where bytes are signed on both sides."""
-    signed = target.can(can.DOT4_SIGNED) and not target.can(can.DOT4_UNSIGNED)
-    return 0 if width == _BYTE and signed else 1 << (width - 1)
+    if form.high:
+        return planes.half_of(form.high)
+    signed, bits = target.can(can.DOT4_SIGNED) and not target.can(can.DOT4_UNSIGNED), bits_of(form)
+    return 0 if bits == BYTE and signed else 1 << (bits - 1)
 
 
-def flipped(target: Target, width: int) -> int:
+def flipped(target: Target, form: Form) -> int:
     """What words in memory are to be combined with (exclusive or) before their codes are taken out."""
-    return as_signed(high_bits(width)) if width == _BYTE and half_of(target, width) else 0
+    bits = 0 if form.high else bits_of(form)
+    return as_signed(high_bits(bits)) if bits == BYTE and half_of(target, form) else 0
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,10 @@ class Int8Spec(ContractSpec):
     """See :func:`words_at_once`."""
     codebook: bool = False
     """Whether codes are numbers of entries (:mod:`.codebook`)."""
+    high: int = 0
+    """Bits beside four of codes that lie in pieces (:mod:`.planes`)."""
+    expanded: bool = False
+    """Whether codes of a tile's columns are taken apart once for all rows of a block, in scratch memory."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -119,6 +126,8 @@ class Int8Spec(ContractSpec):
             raise ValueError(f"no product of rows of bytes like {self.key()}")
         if self.merged and self.parts not in DIGITS:
             raise ValueError(f"no digits as in {self.key()}")
+        if self.expanded and self.paired:
+            raise ValueError(f"words are multiplied as they lie in memory in {self.key()}")
 
     @property
     def sums(self) -> DType:
@@ -128,8 +137,12 @@ class Int8Spec(ContractSpec):
         return (*super().slots(), *COMPRESSED, *INT8, *codebook.slots(self.codebook))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
-        """A tile of sums, and the scales and offsets of a block."""
-        return (self.mr + 2) * self.nr(target) * 4
+        """A tile of sums, and the scales and offsets of a block; then the codes of a tile's columns."""
+        tile = (self.mr + 2) * self.nr(target) * 4
+        if not self.expanded:
+            return tile
+        depth = args["blocks"] * args["groups"] * planes.steps_of(self.width, self.high)
+        return tile + depth * self.nr(target) * (1 + self.wide)
 
     def traffic(self, args: Arguments) -> dict[str, int]:
         if self.routed:
@@ -138,7 +151,7 @@ class Int8Spec(ContractSpec):
         found = super().traffic({**args, "k": k})
         return found | {
             "a": m * k * self.parts * (1 + self.wide),
-            "b": number(args, "n") * blocks * (column_bytes(self.zeros, self.factors) + 4 * groups),
+            "b": number(args, "n") * blocks * column_bytes(self, groups),
         }
 
 

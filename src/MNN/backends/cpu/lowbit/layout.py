@@ -30,12 +30,12 @@ import numpy.typing as npt
 from MNN.backends.base.record import Record, word
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.module import F32, I8, I32, Builder, Value
-from MNN.backends.cpu.lowbit import codebook
+from MNN.backends.cpu.lowbit import codebook, planes
+from MNN.backends.cpu.lowbit.words import BYTE, Form, bits_of, high_bits
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
 
-WORD = 32
 VECTORS = 4
 """Vectors of columns in a panel."""
 SHIFT = 20
@@ -45,7 +45,6 @@ _NEARLY = 2.0**-11
 """Of a number that is rounded to f16, what may be lost; of small ones, so much of that of the largest."""
 _UP = np.float32(2.0 ** _SHIFTS[DType.F16])
 """Scales and offsets in memory are times two to the power of these: f16 has fewer digits below 2^-14."""
-_TABLE, _BYTE = 16, 8
 _AT_ONCE = 1 << 22
 """Bytes of codes that are packed at a time."""
 Numbers = npt.NDArray[Any]
@@ -53,7 +52,7 @@ Numbers = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Layout:
-    """Weights of ``width`` bits in ``blocks`` blocks of ``groups`` words for each column."""
+    """Weights of ``width`` bits in ``blocks`` blocks of ``groups`` groups of words for each column."""
 
     width: int
     zeros: str
@@ -66,21 +65,30 @@ class Layout:
     """How scales and offsets lie: f32, or f16, where offsets are those of code 0."""
     entries: tuple[int, ...] = ()
     """What codes stand for, where they are numbers of a codebook's entries (:mod:`.codebook`)."""
+    high: int = 0
+    """Bits beside four of codes that lie in pieces (:mod:`.planes`)."""
+    lane: int = 8
+    """Bits of what such pieces are brought to: numbers of so many bits are multiplied."""
+
+    @property
+    def codebook(self) -> bool:
+        """Whether codes are numbers of entries."""
+        return bool(self.entries)
 
     @property
     def bits(self) -> int:
         """Of the whole numbers that are computed with."""
-        return codebook.BITS if self.entries else self.width
+        return bits_of(self)
 
     @property
     def steps(self) -> int:
-        """Numbers in a word."""
-        return WORD // self.width
+        """Numbers in a group."""
+        return planes.steps_of(self.width, self.high)
 
     @property
     def record(self) -> int:
         """Bytes of a block in a panel."""
-        return block_record(self.zeros, self.factors, self.columns).size + 4 * self.groups * self.columns
+        return column_bytes(self, self.groups) * self.columns
 
     @property
     def panel(self) -> int:
@@ -104,30 +112,21 @@ def block_record(zeros: str, factors: DType, columns: int) -> Record:
     return Record("block", *words, unit=4)
 
 
-def column_bytes(zeros: str, factors: DType) -> int:
-    """Bytes of a column of a block in front of its codes."""
-    return factors.size + {"none": 0, "i8": 1, "offset": factors.size}[zeros]
-
-
-def has_table(target: Target, width: int) -> bool:
-    """Whether the target looks numbers up."""
-    return target.vector_bytes == 64 and target.can(can.PICK_F32) and 1 << width <= _TABLE
-
-
-def high_bits(width: int) -> int:
-    """The highest bit of each code of a word: codes and numbers in two's complement differ by these."""
-    return sum(1 << i for i in range(width - 1, WORD, width))
+def column_bytes(form: Compressed, groups: int) -> int:
+    """Bytes of a column of a block of so many groups."""
+    head = form.factors.size + {"none": 0, "i8": 1, "offset": form.factors.size}[form.zeros]
+    return head + 4 * groups * planes.words_of(form.width, form.high)
 
 
 def layout_of(
     target: Target, k: int, width: int, blocks: int, zeros: str = "none", factors: DType = DType.F32,
-    entries: tuple[int, ...] = (),
+    entries: tuple[int, ...] = (), high: int = 0,
 ) -> Layout:  # fmt: skip
-    """The layout of rows of ``k`` numbers of ``width`` bits, or of those of a codebook's ``entries``; with several
-    blocks, these must be whole words."""
-    width = codebook.WIDTH if entries else width
-    columns, groups = VECTORS * target.vector_bytes // 4, -(-k // blocks * width // WORD)
-    return Layout(width, zeros, columns, blocks, groups, factors, entries)
+    """The layout of rows of ``k`` numbers of ``width`` bits, or of those of a codebook's ``entries``, or with ``high``
+    bits beside four; with several blocks, these must be whole groups."""
+    width = codebook.WIDTH if entries else planes.WIDTH if high else width
+    columns, groups = VECTORS * target.vector_bytes // 4, -(-k // blocks // planes.steps_of(width, high))
+    return Layout(width, zeros, columns, blocks, groups, factors, entries, high, planes.lane_of(target))
 
 
 def zero_points(scale: Numbers, offset: Numbers | None, width: int) -> tuple[str, Numbers | None]:
@@ -199,19 +198,26 @@ def pack(
     fields: list[tuple[str, str, tuple[int, ...]]] = [("scale", kind, (layout.columns,))]
     if points is not None:
         fields.append(("zero", "i1" if layout.zeros == "i8" else kind, (layout.columns,)))
-    fields.append(("codes", "<u4", (layout.groups, layout.columns)))
+    count = layout.groups * planes.words_of(layout.width, layout.high)
+    fields.append(("codes", "<u4", (count, layout.columns)))
     panels = -(-n // layout.columns)
     records = out.view(np.dtype(fields)).reshape(panels, layout.blocks)
-    flip = high_bits(layout.width) if layout.width == _BYTE else 0
-    row = layout.blocks * layout.groups * 4
+    flip = high_bits(layout.width) if layout.width == BYTE else 0
+    row = layout.blocks * count * 4
     some = max(_AT_ONCE // (row * layout.columns), 1)
     for first in range(0, panels, some):
         part = records[first : first + some]
         rows = slice(first * layout.columns, (first + len(part)) * layout.columns)
         wide = np.zeros((len(part) * layout.columns, row), np.uint8)
-        some_codes = codebook.numbered(codes[rows], layout.entries) if layout.entries else codes[rows]
+        some_codes = codes[rows]
+        if layout.high:
+            some_codes = planes.parted(
+                some_codes[:, : layout.blocks * layout.groups * layout.steps], layout.high, layout.lane
+            )
+        elif layout.entries:
+            some_codes = codebook.numbered(some_codes, layout.entries)
         wide[: some_codes.shape[0], : some_codes.shape[1]] = some_codes
-        words = wide.view("<u4").reshape(len(part), layout.columns, layout.blocks, layout.groups)
+        words = wide.view("<u4").reshape(len(part), layout.columns, layout.blocks, count)
         part["codes"] = words.transpose(0, 2, 3, 1) ^ np.uint32(flip)
         part["scale"] = _columns(scale[rows].astype(np.float32) * up, layout, len(part))
         if points is not None:
@@ -230,29 +236,7 @@ def _columns(numbers: Numbers, layout: Layout, panels: int) -> Numbers:
     return transposed
 
 
-def as_signed(bits: int) -> int:
-    """32 bits as the number that they are with a sign."""
-    return bits - (1 << WORD) if bits >= 1 << (WORD - 1) else bits
-
-
-def look_up(b: Builder, target: Target, width: int, words: Value, step: int, book: Value | None = None) -> Value:
-    """The numbers at ``step`` of the words of a vector, as whole floats. ``book``: from :func:`.codebook.floats`."""
-    if book is not None:
-        return codebook.float_of(b, target, book, words, step)
-    lanes = words.type.lanes
-    if has_table(target, width):
-        mask, half = (1 << width) - 1, 1 << (width - 1)
-        table = b.const_vector(F32, [float((i & mask) - half) for i in range(_TABLE)])
-        index = b.lshr(words, width * step) if step else words
-        return b.perform(can.PICK_F32, F32.vec(lanes), table, index)
-    if width < _BYTE:
-        words = b.xor(words, as_signed(high_bits(width)))
-    up = WORD - width * (step + 1)
-    whole = b.ashr(b.shl(words, up) if up else words, WORD - width)
-    return b.convert("sitofp", whole, F32.vec(lanes))
-
-
-class Compressed(codebook.LookedUp, Protocol):
+class Compressed(Form, Protocol):
     """What a specification says of how weights lie (see :class:`Layout`)."""
 
     @property
@@ -268,7 +252,7 @@ class BlockCode:
     def __init__(
         self, b: Builder, spec: Compressed, columns: int, start: Value, column: Value, lanes: int
     ) -> None:  # fmt: skip
-        self._b, self._zeros, self._factors, self._bits = b, spec.zeros, spec.factors, codebook.bits_of(spec)
+        self._b, self._zeros, self._factors, self._bits = b, spec.zeros, spec.factors, bits_of(spec)
         self._record = block_record(spec.zeros, spec.factors, columns)
         self._start, self._column, self._lanes = start, column, lanes
 

@@ -7,7 +7,7 @@ from MNN.backends.base.record import Record, word
 COMPRESSED = Record(
     "compressed weights",
     word("blocks", "blocks of each column that have a scale of their own"),
-    word("groups", "words of codes in a block"),
+    word("groups", "groups of words of codes in a block (:mod:`.planes`)"),
 )
 
 __all__ = ["COMPRESSED"]

@@ -43,8 +43,8 @@ from MNN.backends.cpu.codegen.traffic import number, table
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.element import storage_type
 from MNN.backends.cpu.lang.module import F32, I8, I16, I32, Builder, Kernel, Value
-from MNN.backends.cpu.lowbit.codebook import bits_of
-from MNN.backends.cpu.lowbit.layout import SHIFT, WORD
+from MNN.backends.cpu.lowbit.layout import SHIFT
+from MNN.backends.cpu.lowbit.words import WORD
 from MNN.backends.cpu.math.rounding import to_nearest
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
@@ -111,8 +111,8 @@ class RoundedRowsSpec(KernelSpec):
     """Whether the last of ``merged`` parts has a byte for each pair of numbers."""
     wide: bool = False
     """Whether the numbers of the only part have 16 bits."""
-    codebook: bool = False
-    """Whether the weights' codes are numbers of entries (:mod:`.codebook`)."""
+    of_bytes: bool = False
+    """Whether the weights' codes become numbers of 8 bits, whatever they take in memory."""
 
     def __post_init__(self) -> None:
         if self.coarse and not (self.merged and self.parts == 2):
@@ -145,7 +145,7 @@ class _Rounding:
     """The state of one emission."""
 
     def __init__(self, spec: RoundedRowsSpec, target: Target) -> None:
-        self.spec, self.bits = spec, bits_of(spec)
+        self.spec, self.bits = spec, _BYTE if spec.of_bytes else spec.width
         self.lanes, self.chunk = target.lanes(DType.F32), chunk(target, spec.width)
         self.k = Kernel.of(spec.slots(), target)
         self.b = self.k.b

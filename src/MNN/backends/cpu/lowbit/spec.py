@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from MNN.backends.base.kernel import Arguments
 from MNN.backends.cpu.codegen.traffic import number
 from MNN.backends.cpu.gemm.contraction import ContractSpec
-from MNN.backends.cpu.lowbit import codebook
+from MNN.backends.cpu.lowbit import codebook, planes
 from MNN.backends.cpu.lowbit.layout import VECTORS, Layout, column_bytes
 from MNN.backends.cpu.lowbit.records import COMPRESSED
 from MNN.backends.cpu.targets.base import Target
@@ -39,6 +39,8 @@ class CompressedSpec(ContractSpec):
     few: bool = False
     codebook: bool = False
     """Whether codes are numbers of entries (:mod:`.codebook`)."""
+    high: int = 0
+    """Bits beside four of codes that lie in pieces (:mod:`.planes`)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,12 +52,22 @@ class CompressedSpec(ContractSpec):
 
     def layout(self, target: Target, args: Mapping[str, int]) -> Layout:
         columns = VECTORS * target.lanes(DType.F32)
-        return Layout(self.width, self.zeros, columns, args["blocks"], args["groups"], self.factors)
+        return Layout(
+            self.width,
+            self.zeros,
+            columns,
+            args["blocks"],
+            args["groups"],
+            self.factors,
+            (),
+            self.high,
+            planes.lane_of(target),
+        )
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         """A tile of sums; then rows of A and their sums block by block, or an expanded panel."""
         tile = self.mr * self.nr(target) * 4
-        depth = args["blocks"] * args["groups"] * (32 // self.width)
+        depth = args["blocks"] * args["groups"] * planes.steps_of(self.width, self.high)
         if self.few:
             return tile + args["mb"] * (depth + args["blocks"]) * 4
         return tile + depth * self.nr(target) * self.b.size
@@ -66,5 +78,5 @@ class CompressedSpec(ContractSpec):
         if self.routed:
             return found
         blocks, groups = number(args, "blocks"), number(args, "groups")
-        found["b"] = number(args, "n") * blocks * (column_bytes(self.zeros, self.factors) + 4 * groups)
+        found["b"] = number(args, "n") * blocks * column_bytes(self, groups)
         return found

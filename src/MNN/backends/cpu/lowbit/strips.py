@@ -111,6 +111,8 @@ class StripTilesSpec(GeneratedSpec):
     operands: tuple[str, ...] = field(default=())
     codebook: bool = False
     """Whether codes are numbers of entries (:mod:`.codebook`)."""
+    high: int = 0
+    """Bits beside four of codes that lie in pieces (:mod:`.planes`)."""
 
     def __post_init__(self) -> None:
         own = self.operands[1:] if self.halves else self.operands
@@ -152,7 +154,7 @@ class StripTilesSpec(GeneratedSpec):
         m, n, blocks, groups = (number(args, slot) for slot in ("m", "n", "blocks", "groups"))
         found = {
             "a": m * number(args, "steps") * STEP * self.parts * DType.BF16.size,
-            "b": n * (1 + self.halves) * blocks * (column_bytes(self.zeros, self.factors) + 4 * groups),
+            "b": n * (1 + self.halves) * blocks * column_bytes(self, groups),
             "c": m * n * self.out.size,
         }
         return found | operand_bytes(self.operands, self.epilogue, [np.zeros(1)] * len(self.operands), m, n)

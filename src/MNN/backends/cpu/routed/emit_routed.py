@@ -152,7 +152,7 @@ def _emit_lowbit(e: Emitter, work: _Routed, layout: Layout, weights: Ref) -> Non
     spec = CompressedSpec.of(
         work.left.dtype, DType.F32, DType.F32, work.into.dtype, mr, nv, True, work.body, (), 1,
         width=layout.width, zeros=layout.zeros, factors=layout.factors, few=few, routed=True,
-        codebook=bool(layout.entries),
+        codebook=layout.codebook, high=layout.high,
     )  # fmt: skip
     rows = e.grid(work.rows, work.broadcast(work.left.strides))
     unit = max(mr, min(most_few(e.target), _ROWS_OF_A // (4 * work.k))) if few else _unit(e, 4 * work.k)
@@ -172,7 +172,7 @@ def _emit_int8(e: Emitter, work: _Routed, layout: Layout, weights: Ref) -> None:
         DType.I8, DType.I8, DType.I32, work.into.dtype, mr, nv, True, work.body, (), 4,
         width=layout.width, zeros=layout.zeros, factors=layout.factors, wide=parts.wide,
         words=words_at_once(e.target, layout.width, layout.groups, parts.wide), routed=True,
-        codebook=bool(layout.entries),
+        codebook=layout.codebook, high=layout.high, expanded=emit_int8.expands(e.target, layout, parts, work.each),
     )  # fmt: skip
     strides = tuple(row * s for s in st.dense(work.left_shape, natural(len(work.left_shape))))
     unit = _unit(e, row)
