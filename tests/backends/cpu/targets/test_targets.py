@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import sys
 from dataclasses import replace
 
@@ -131,6 +132,28 @@ def test_cores_that_split_256_bits_say_so(
     assert set(target.features) == set(named_target("avx2").features)  # LLVM hears nothing of it
     half = target.narrowed()
     assert (half.vector_bytes, half.fma_per_cycle) == (16, 2 * target.fma_per_cycle)
+
+
+@pytest.mark.parametrize(
+    ("bound", "features", "quick"),
+    [
+        (None, [], False),
+        (None, ["sse4a"], True),
+        ("sse4.1", ["sse4a"], True),
+        (None, ["avxvnni"], True),
+        ("avx512", named_target("avx512").features, False),
+        ("avx512", [*named_target("avx512").features, "avx512vnni"], False),
+        ("avx512", [*named_target("avx512").features, "avx512vbmi2"], True),
+    ],
+)
+def test_divisions_look_at_their_numbers_where_that_is_quicker(
+    bound: str | None, features: list[str], quick: bool
+) -> None:
+    target = families()["x86"].choose(frozenset([*named_target("avx2").features, *features]), bound)
+    assert target is not None
+    ir = "define void @kernel(ptr %p, i64 %a, i64 %b) {\n%q = udiv i64 %a, %b\nstore i64 %q, ptr %p\nret void\n}"
+    divisions = re.findall(r"div[lq]", toolchain.assembly(ir, target))
+    assert sorted(divisions) == (["divq"] if quick else ["divl", "divq"])
 
 
 def test_vectors_that_are_split_take_two_loads() -> None:

@@ -22,7 +22,7 @@ _BASE = Target(
     fma_per_cycle=2.0,
     loads_per_cycle=2.0,
     fma_latency=4,
-    tune_switches=("slow-paired-128",),  # two loads take no longer, and the first one's data come sooner
+    tune_switches=("+slow-paired-128",),  # two loads take no longer, and the first one's data come sooner
     tune="cortex-a55",  # cores that reorder lose nothing by it, cores that do not gain up to a third
 )
 _TARGETS = {

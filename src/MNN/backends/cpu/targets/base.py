@@ -51,7 +51,8 @@ class Target:
     tune: str = ""
     """The processor whose pipeline LLVM orders instructions for, by LLVM's name; empty: that of ``cpu``."""
     tune_switches: tuple[str, ...] = ()
-    """How LLVM should pick instructions, as its names of switches: nothing that a processor has or lacks."""
+    """How LLVM should pick instructions, as its names of switches with ``+`` or ``-``: nothing that a processor has or
+    lacks."""
     fetches_ahead: bool = False
     """The processor brings streams of whole lines from far away in time, so that kernels need not ask for them."""
     asks_in_vain: bool = False
@@ -117,7 +118,7 @@ class Target:
     @property
     def feature_string(self) -> str:
         """Features and switches as LLVM takes them: ``+avx2,+fma``."""
-        return ",".join("+" + f for f in (*self.instructions, *self.tune_switches))
+        return ",".join([*["+" + f for f in self.instructions], *self.tune_switches])
 
     def key(self) -> str:
         """A text that is equal exactly for targets that get the same code."""
