@@ -107,6 +107,29 @@ def test_nothing_is_written_where_a_link_leads(tmp_path: pathlib.Path) -> None:
     other.write_bytes(b"somebody's")
     (root / "written").symlink_to(other)
     ledger.looked(root, 5)
-    with pytest.raises(OSError, match="written"):
-        ledger.grown(root, 5000, LIMIT)
+    assert [ledger.grown(root, n, LIMIT) for n in (5000, LIMIT)] == [False, True]  # each process counts by itself then
     assert other.read_bytes() == b"somebody's"
+
+
+def test_a_root_that_cannot_be_written(
+    tmp_path: pathlib.Path, looks: list[int], recwarn: pytest.WarningsRecorder
+) -> None:
+    """Parts that can are used, within the limit, and the whole is not looked at for each entry."""
+    (tmp_path / ledger._NAME).mkdir()  # also root cannot write to that
+    for number in range(200):
+        put(tmp_path, number, 60_000)
+        assert held(tmp_path) <= LIMIT
+    assert held(tmp_path) > LIMIT // 2
+    assert 1 < len(looks) < 100
+    assert not recwarn.list
+
+
+def test_a_root_that_cannot_be_made_is_told_of_once(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    root = tmp_path / "file" / "mnn"
+    with pytest.warns(RuntimeWarning) as caught:
+        made = [Cache(root, "objects"), Cache(root, "measured"), PackedStore(root)]
+    assert not any(one.folder for one in made)
+    (said,) = {str(w.message) for w in caught}
+    assert said.startswith(f"the cache {root} is not used: {root} cannot be made (")
+    assert said.endswith("); MNN_CACHE_DIR can name another folder")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -56,6 +61,20 @@ def test_an_input_without_a_file(refused, converted, text):
     message = refused("run", converted, "-i", text)
     assert f"--input {text}: the file is missing; write --input" in message
     assert "folder" not in message
+
+
+def test_an_input_without_a_name(refused, converted):
+    assert "--input =x.npy: the name is missing; write --input NAME=x.npy" in refused("run", converted, "-i", "=x.npy")
+
+
+def test_letters_that_the_terminal_does_not_have(tmp_path):
+    """They are written as numbers: names, and the lines of tables."""
+    shutil.copy(str(files("MNN") / "assets" / "digits.onnx"), tmp_path / "größe.onnx")
+    command = [sys.executable, "-c", "from MNN.cli.main import main; main()", "info", "größe.onnx"]
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": os.pathsep.join(sys.path)}
+    found = subprocess.run(command, cwd=tmp_path, env=ascii_only, capture_output=True, timeout=60, check=False)
+    assert found.returncode == 0, found.stderr
+    assert rb"gr\xf6\xdfe.onnx" in found.stdout
 
 
 def pyramid(path, levels=5):

@@ -84,7 +84,8 @@ class Cache:
         return Cache._off_everywhere
 
     def _off(self, problem: str) -> None:
-        warn(f"the kernel cache {self.folder} is not used: {problem}", RuntimeWarning)
+        assert self.folder is not None
+        tell_unused("kernel cache", self.folder, problem)
         self.folder = None
 
     def get(self, key: str) -> bytes | None:
@@ -123,7 +124,7 @@ class Cache:
             root = self.folder.parent
             written(root, len(_MAGIC) + 32 + len(data), limit_of(root))
         except (OSError, MNNError) as error:  # MNNError: a limit that has become none since then
-            self._off(str(error))
+            self._off(reason(error))
 
     def prune(self) -> None:
         """Has all parts of the cache keep within their limit, the entries used longest ago going first."""
@@ -135,10 +136,24 @@ def make_private(folder: pathlib.Path) -> str:
     """Makes a folder that only this user can write to, with its parents; why it cannot be trusted, or nothing."""
     try:
         for missing in [p for p in (*reversed(folder.parents), folder) if not p.exists()]:
-            missing.mkdir(mode=0o700, exist_ok=True)  # mkdir's own parents=True would make them with the umask
+            try:
+                missing.mkdir(mode=0o700, exist_ok=True)  # mkdir's own parents=True would make them with the umask
+            except OSError as error:
+                return f"{missing} cannot be made ({reason(error)}); MNN_CACHE_DIR can name another folder"
         return _untrusted(folder.resolve())
     except OSError as error:
-        return str(error)
+        return reason(error)
+
+
+def reason(error: Exception) -> str:
+    """Why something failed, without the number and the place that Python adds."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def tell_unused(what: str, folder: pathlib.Path, problem: str) -> None:
+    """Warns that a part of the cache is not used; where all of it cannot be there, of that once."""
+    what, folder = (what, folder) if os.path.lexists(folder.parent) else ("cache", folder.parent)
+    warn(f"the {what} {folder} is not used: {problem}", RuntimeWarning)
 
 
 def open_trusted(path: pathlib.Path, limit: int) -> BinaryIO | None:

@@ -118,7 +118,7 @@ def keep_within(root: pathlib.Path, limit: int) -> None:
 
 def written(root: pathlib.Path, nbytes: int, limit: int) -> None:
     """Says that an entry of ``nbytes`` was written: what was used longest ago is removed when the cache may hold more
-    than ``limit`` bytes. Raises ``OSError`` when that cannot be found out."""
+    than ``limit`` bytes."""
     if ledger.grown(root, nbytes, limit):
         _make_room(root, limit)
 

@@ -22,11 +22,23 @@ _UNIT = 4096
 _MOST = 1 << 20
 """Bytes that the file grows to before the whole is looked at, whatever the limit."""
 _DAY = 86400
+_counted: dict[pathlib.Path, int] = {}
+"""What caches hold whose file cannot be written, as far as this process knows."""
 
 
 def grown(root: pathlib.Path, nbytes: int, limit: int) -> bool:
     """Notes that ``nbytes`` more are in the cache at ``root``; whether it must be looked at, as it may hold more than
-    ``limit`` bytes now, or nobody has looked at it today. Raises ``OSError`` when that cannot be written down."""
+    ``limit`` bytes now, or nobody has looked at it today."""
+    try:
+        return _noted(root, nbytes, limit)
+    except OSError:
+        if root not in _counted:
+            return True
+        _counted[root] += nbytes
+        return _counted[root] > limit
+
+
+def _noted(root: pathlib.Path, nbytes: int, limit: int) -> bool:
     with open(root / _NAME, "ab+", buffering=0, opener=_no_link) as file:
         file.seek(0)
         head = file.read(_HEAD.size)
@@ -41,10 +53,13 @@ def grown(root: pathlib.Path, nbytes: int, limit: int) -> bool:
 
 
 def looked(root: pathlib.Path, held: int) -> None:
-    """Notes that the parts of the cache at ``root`` hold ``held`` bytes now. Does nothing where there is no such
-    folder, or it cannot be written: then whoever writes next looks again."""
-    with contextlib.suppress(OSError), open(root / _NAME, "wb", buffering=0, opener=_no_link) as file:
-        file.write(_HEAD.pack(_MAGIC, held, time.time()))
+    """Notes that the parts of the cache at ``root`` hold ``held`` bytes now."""
+    _counted.pop(root, None)
+    try:
+        with open(root / _NAME, "wb", buffering=0, opener=_no_link) as file:
+            file.write(_HEAD.pack(_MAGIC, held, time.time()))
+    except OSError:
+        _counted[root] = held
 
 
 def _no_link(path: str, flags: int) -> int:
@@ -54,5 +69,6 @@ def _no_link(path: str, flags: int) -> int:
 
 def forget(root: pathlib.Path) -> None:
     """Has whoever writes next look at the whole."""
+    _counted.pop(root, None)
     with contextlib.suppress(OSError):
         (root / _NAME).unlink(missing_ok=True)

@@ -31,10 +31,9 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from MNN.cache.entries import Cache, default_folder, make_private, open_trusted
+from MNN.cache.entries import Cache, default_folder, make_private, open_trusted, reason, tell_unused
 from MNN.cache.eviction import TEMPORARY, limit_of, to_be_written
 from MNN.errors import MNNError
-from MNN.warning import warn
 
 SMALLEST = 64 << 10
 """Bytes below which packing again is cheaper than a file."""
@@ -77,7 +76,8 @@ class PackedStore:
         return _SHARED[folder]
 
     def _off(self, problem: str) -> None:
-        warn(f"the cache of packed weights {self.folder} is not used: {problem}", RuntimeWarning)
+        assert self.folder is not None
+        tell_unused("cache of packed weights", self.folder, problem)
         self.folder = None
 
     def find(self, name: str, checks: Checks | None = None) -> Bytes | None:
@@ -128,7 +128,7 @@ class PackedStore:
             draft = Draft(self.folder, name, nbytes)
             to_be_written(self.folder.parent, _HEAD + nbytes, min(limit, room))
         except (OSError, MNNError) as error:
-            self._off(str(error))
+            self._off(reason(error))
             return None
         return draft
 
@@ -213,7 +213,7 @@ class Draft:
             self._path = None
             store._mapped[self.name] = entry
         except OSError as error:
-            store._off(str(error))
+            store._off(reason(error))
             if self._memory is not None:
                 mapped = self._memory
         return mapped[_HEAD:]

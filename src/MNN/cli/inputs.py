@@ -147,6 +147,8 @@ def _name_and_file(session: Session, text: str) -> tuple[str, Path]:
             name, file = "", text
     if not file:
         raise MNNError(f"--input {text or repr('')}: the file is missing; write --input {name or 'NAME'}=FILE")
+    if text == f"={file}":
+        raise MNNError(f"--input {text}: the name is missing; write --input NAME={file}")
     path = Path(file)
     if not path.exists():
         raise MNNError(f"no such file: {file}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
 import warnings
@@ -58,6 +59,8 @@ def _options(
 def guarded(action: typer.Typer, name: str, arguments: list[str] | None = None) -> None:
     """Runs a command line application; errors that a user can cause become their message and exit code 2, and warnings
     are shown without the place in the engine where they arose."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names that the terminal has no letters for; so is standard error
+        sys.stdout.reconfigure(errors="backslashreplace")
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         given = sys.argv[1:] if arguments is None else arguments
