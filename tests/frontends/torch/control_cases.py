@@ -56,6 +56,17 @@ def chunks(x: Tensor) -> Any:
     return a + 1, torch.cat([b, c * 2], 1), x.mT.chunk(2)[1] * 3
 
 
+def by_sizes(x: Tensor, y: Tensor) -> Tensor:
+    """What becomes of it hangs on sizes, of which torch notes what it found."""
+    if x.shape[1] > 10:
+        x = x * 2
+    if y.shape[0] != 5 and y.shape[1] % 2 == 0:
+        x = x + 1
+    if x.shape[0] * 2 <= y.shape[1]:
+        x = x - 3
+    return x[:, : int(y.shape[1] * 0.7)] + y.sum()
+
+
 def gated(a: Tensor, x: Tensor) -> Any:
     """A linear recurrence, and running maxima from the end."""
     state = associative_scan(lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), (a, x), 1, combine_mode="generic")
@@ -140,6 +151,10 @@ def cases() -> dict[str, tuple[nn.Module, list[tuple[Tensor, ...]], Any]]:
         "resized": (
             Function(resized), [(noise(1, 2, *n),) for n in ((10, 20), (30, 10), (7, 11))],
             (({2: Dim.AUTO, 3: Dim.AUTO},),),
+        ),
+        "sizes": (
+            Function(by_sizes), [(noise(4, 12), noise(3, 4)), (noise(9, 11), noise(8, 4)), (noise(3, 20), noise(1, 4))],
+            (({0: Dim.AUTO, 1: Dim.AUTO}, {0: Dim.AUTO, 1: Dim.AUTO}),),
         ),
         "empty": (Function(empty), [(noise(n, 4),) for n in (3, 1, 0)], (({0: Dim("n", min=0, max=99)},),)),
     }  # fmt: skip

@@ -66,7 +66,8 @@ class Card:
     """``version`` of the format, ``bizCode`` and ``uuid``, as far as the file has them; and ``states`` that
     operators keep by themselves: outputs by the inputs that they become, as JSON; ``caches`` of a language model: the
     states of layers by the window that these have, as JSON; ``embeddings``: the name of its table of these, as JSON;
-    ``adapters``: where those of a language model change it, as JSON."""
+    ``adapters``: where those of a language model change it, as JSON; ``sizes``: conditions on sizes of inputs and the
+    names of these (see :mod:`MNN.ops.arranging.size_conditions`), as JSON."""
 
     @staticmethod
     def of(graph: Graph) -> Card:
@@ -78,6 +79,9 @@ class Card:
         formats = {info.name: str(known.get(info.name, "NCHW")) for info in (*takes, *gives)}
         facts = {k: str(graph.meta[k]) for k in ("version", "bizCode", "uuid") if graph.meta.get(k)}
         facts |= {k: json.dumps(graph.meta[k]) for k in _NOTED if graph.meta.get(k)}
+        asked = next((node for node in graph.nodes if node.op == "SizeConditions"), None)
+        if asked is not None:
+            facts["sizes"] = json.dumps([asked.attrs.get("conditions", ""), asked.attrs.get("names", "")])
         return Card(takes, gives, formats, facts)
 
 

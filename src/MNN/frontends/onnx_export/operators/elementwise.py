@@ -25,7 +25,7 @@ _BINARY = {
 _SAME = {
     "Sigmoid": "Sigmoid", "TanH": "Tanh", "Bnll": "Softplus", "AbsVal": "Abs", "IsNaN": "IsNaN",
     "BitwiseNot": "BitwiseNot", "Identity": "Identity", "Copy": "Identity", "Dropout": "Identity", "Det": "Det",
-    "KeptAxes": "Identity",
+    "KeptAxes": "Identity", "SizeConditions": "Identity",
 }  # fmt: skip
 
 

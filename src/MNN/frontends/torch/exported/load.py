@@ -15,6 +15,7 @@ from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.calls import call
 from MNN.frontends.torch.complex.tensor import ADVICE, Complex
 from MNN.frontends.torch.element_types import exported_type
+from MNN.frontends.torch.exported.guards import conditions
 from MNN.frontends.torch.exported.json_access import Record, parse
 from MNN.frontends.torch.exported.nodes import Converter
 from MNN.frontends.torch.exported.output_names import paths
@@ -84,6 +85,8 @@ class _Program:
         """Names of constants that are no parameters."""
         self._states = States(self._ctx)
         self._known = states
+        self._given: list[tuple[str, Value]] = []
+        """Tensors that the user gives, and what the file calls them."""
         self._kept: dict[str, tuple[str, Variable]] = {}
         """By the memory that they lie in: states, by the name of a tensor."""
 
@@ -99,6 +102,7 @@ class _Program:
         body, signature = self._module.record("graph"), self._module.record("signature")
         converter = Converter(self._ctx, self._axes)
         self._inputs(converter, body, signature)
+        self._conditions(converter)
         converter.nodes(body)
         self._outputs(converter, body, signature)
         self._ctx.model.report.raise_if_any()
@@ -127,6 +131,18 @@ class _Program:
                 converter.missing(held.record("arg").text("name"), "an object of a class of its own")
             elif kind not in ("constant_input", "token"):
                 raise UnsupportedError(f"{spec.where}: an input of the kind {kind} is not supported")
+
+    def _conditions(self, converter: Converter) -> None:
+        """What torch took for granted of sizes is looked at where the first input is read."""
+        given = [(n, v) for n, v in self._given if v.shape]
+        inputs = [value for _, value in given]
+        found = conditions(self._program.data.get("guards_code"), inputs, [name for name, _ in given])
+        if found:
+            variable = converter.lookup(given[0][0])
+            self._ctx.where = "sizes of inputs"
+            names = "\n".join(v.name for v in inputs)
+            made = self._ctx.op("SizeConditions", *inputs, conditions="\n".join(found), names=names)
+            variable.write(self._ctx, made)
 
     def _constant(self, converter: Converter, name: str, full: str, kind: str) -> None:
         try:
@@ -178,6 +194,7 @@ class _Program:
             sizes = [dim_of(r, f"{name}.{i}") for i, r in enumerate(meta[name].records("sizes"))]
             value = Value(self._ctx.unique(name), dtype, tuple(converter.renamed(d) for d in sizes))
             converter.define(name, Variable(value).lies(layout_of(meta[name])))
+            self._given.append((name, value))
         elif kind in ("as_sym_int", "as_sym_float", "as_sym_bool"):
             _, inner = Record(held, argument.where).union()
             if not isinstance(inner, str):

@@ -57,6 +57,7 @@ OPERATORS: dict[str, Official] = {
     ),
     "Size": Official(table="Size", table_optional=True, framework_order=True),
     "Slice": Official(table="Slice", rule=indexing.split, tidies=True),
+    "SizeConditions": Official(rule=exported.size_conditions),
     "SliceTf": Official(table="SliceTf"),
     "SpaceToBatchND": Official(table="SpaceBatch"),
     "SpaceToDepth": Official(table="DepthSpaceParam"),

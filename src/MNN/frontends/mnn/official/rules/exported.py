@@ -43,6 +43,11 @@ def convert_tensor(node: Node) -> list[Node] | None:
     return [Node("Permute", node.name, [x], node.outputs, {"dims": order_of(source, dest, rank)})] if rank else None
 
 
+def size_conditions(node: Node) -> list[Node]:
+    """The official engine takes sizes as they come."""
+    return [Node("Identity", node.name, [operand(node, 0)], node.outputs, {})]
+
+
 def pad_axes(node: Node) -> list[Node] | None:
     """Pads of the axes that are not named are 0."""
     x, pads, value, axes = (operand(node, i) for i in range(4))
