@@ -107,3 +107,24 @@ def test_a_checkpoint_of_other_moments_changes_nothing(tmp_path: Path) -> None:
     assert optimizer.steps == 0
     for name, var in model.named_parameters().items():
         np.testing.assert_array_equal(var.read(), before[name], name)
+
+
+def test_running_statistics_are_those_of_the_numbers_that_were_normalised() -> None:
+    """Of a last batch that is smaller, too: the variance is divided by n, as MNN's is, not by n - 1 as torch's."""
+
+    class Net(Frozen):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm.train(True)
+
+        def forward(self, x):
+            return self.last(self.norm(F.concat([x, x[:, :1]], 1)))
+
+    model, (x, y) = Net(), _data((8, 3))
+    train.fit(model, MNN.data.DataLoader(MNN.data.ArrayDataset(x, y), 5, shuffle=False), progress=False)
+    mean, variance = np.zeros(4), np.ones(4)
+    for part in (x[:5], x[5:]):
+        wide = np.concatenate([part, part[:, :1]], 1)
+        mean, variance = 0.99 * mean + 0.01 * wide.mean(0), 0.99 * variance + 0.01 * wide.var(0)
+    np.testing.assert_allclose(model.norm.running_mean.read(), mean, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(model.norm.running_variance.read(), variance, rtol=1e-6)

@@ -104,7 +104,8 @@ class Linear(Module):
 
 class BatchNorm(Module):
     """Normalises channels (axis 1) of ``dims`` axes: by the statistics of the batch while it is trained, by running
-    ones else, of which a step keeps ``momentum`` (0.99: MNN's; torch's 0.1 is 0.9 here)."""
+    ones else, of which a step keeps ``momentum`` (0.99: MNN's; torch's 0.1 is 0.9 here). The running variance is, as
+    MNN has it, of the numbers that were normalised; torch's is n / (n - 1) times that of n numbers of a channel."""
 
     def __init__(self, channels: int, dims: int = 4, momentum: float = 0.99, epsilon: float = 1e-5) -> None:
         super().__init__()
