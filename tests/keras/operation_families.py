@@ -155,6 +155,16 @@ def vocabulary(rng: Rng) -> Any:
     return keras.Model([words, places], [*(f(words) for f in lookups), table(table(places), reverse=True)])
 
 
+@family("MaskedVocabulary")
+def masked_vocabulary(rng: Rng) -> Any:
+    """What is masked has a place of its own, or none where places are counted."""
+    words, one = keras.Input((4,), dtype="int64"), keras.Input((1,), dtype="int64", name="one")
+    modes = [("int", words), ("multi_hot", words), ("count", words), ("one_hot", one)]
+    return keras.Model(
+        [words, one], [layers.IntegerLookup(vocabulary=[2, 5], mask_token=0, output_mode=m)(x) for m, x in modes]
+    )
+
+
 @family("MixedBfloat16")
 def mixed_bfloat16(rng: Rng) -> Any:
     """Variables that are bfloat16 in the file."""

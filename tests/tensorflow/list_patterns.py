@@ -1,4 +1,4 @@
-"""Programs with lists whose elements have no shape that is told, and windows that leave something out.
+"""Programs with lists whose elements have no shape that is told, windows that leave something out, and crops.
 
 Enters them into :mod:`tests.tensorflow.patterns`.
 """
@@ -112,3 +112,14 @@ def volumes(sizes: list[int], steps: list[int]) -> Callable[[Any], Any]:
 
 for _name, *_windows in (("thirds", [1, 2, 1], [3, 3, 3]), ("far", [2, 1, 2], [5, 4, 4])):
     p(f"volumes_{_name}", volumes(*_windows), f(1, 8, 6, 7, 2))
+
+
+def cropped(x: Any, size: Any) -> Any:
+    """To sizes that are computed, one pixel among them."""
+    boxes = tf.constant([[0.1, 0.2, 0.7, 1.1], [-0.2, 0.0, 0.9, 0.4]])
+    found = [tf.image.crop_and_resize(x, boxes, [0, 1], size, m, 0.5) for m in ("bilinear", "nearest")]
+    return [*found, tf.math.igamma(x + 3, x + 4), tf.math.igammac(x + 3, x + 4)]
+
+
+for _name, _size in (("cropped", [3, 4]), ("cropped_to_a_row", [1, 3])):
+    p(_name, cropped, np.abs(f(2, 7, 6, 2)), np.asarray(_size, np.int32))

@@ -165,25 +165,23 @@ def integer_lookup(ctx: KerasContext, node: KerasNode) -> Value:
         raise node.unsupported("places that are hashed, or looked up", "use num_oov_indices=1 and invert=False")
     mask, rank = node.config.get("mask_token"), ctx.sizes(x, node.where)
     table = np.asarray([w for w in words if w not in (mask, node.get("oov_token", -1))], np.int64)
-    masked = mask is not None and mode == "int"
+    unknown, count = int(mask is not None and mode == "int"), len(table) + 1
+    places = np.arange(count - 1, dtype=np.int32) + unknown + 1
+    if mask is not None:  # first of all, or nowhere where places are counted
+        table, places = np.append(table, np.int64(int(mask))), np.append(places, np.int32(unknown - 1))
     line = ctx.op("Unsqueeze", ctx.cast(x, DType.I64), squeezeDims=[-1])
     line.dtype = DType.I64
-    places = np.arange(1, len(table) + 1, dtype=np.int32) + masked - 1
-    if masked:
-        table, places = np.append(table, np.int64(int(mask or 0))), np.append(places, np.int32(-1))
     hit = ctx.op("BinaryOp", line, ctx.const(table), opType="EQUAL")
     hit.dtype = DType.BOOL
-    weight = binary(ctx, "MUL", ctx.cast(hit, DType.I32), ctx.const(places + 1 - masked))
+    weight = binary(ctx, "MUL", ctx.cast(hit, DType.I32), ctx.const(places - unknown))
     found = ctx.op("Reduction", weight, operation="SUM", dim=[rank], keepDims=False)
     found.dtype = DType.I32
-    if masked:
-        found = binary(ctx, "ADD", found, 1)
     if mode == "int":
-        return ctx.cast(found, DType.I64)
+        return ctx.cast(binary(ctx, "ADD", found, unknown), DType.I64)
     if mode == "one_hot" and rank > 1 and (x.shape or ())[-1] == 1:
         found = ctx.op("Squeeze", found, squeezeDims=[rank - 1])
         found.dtype = DType.I32
-    return ctx.cast(_encoded(ctx, found, len(table) + 1, mode, rank), DType.I64)
+    return ctx.cast(_encoded(ctx, found, count, mode, rank), DType.I64)
 
 
 @keras_layer("CategoryEncoding")
@@ -237,7 +235,7 @@ def discretization(ctx: KerasContext, node: KerasNode) -> Value:
     out = ctx.op("Reduction", ctx.cast(reached, DType.I32), operation="SUM", dim=[rank], keepDims=False)
     out.dtype = DType.I32
     if mode == "int":
-        return ctx.cast(out, DType.I64)
+        return ctx.cast(out, DType.I64) if ctx.of_old else out
     if mode == "one_hot" and rank > 1 and (x.shape or ())[-1] == 1:
         out = ctx.op("Squeeze", out, squeezeDims=[rank - 1])
         out.dtype = DType.I32

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from MNN.errors import FormatError
 from MNN.frontends.common.expressions import binary, cast, compare, select, unary
-from MNN.frontends.common.functions import bessel, gamma, normal, zeta
+from MNN.frontends.common.functions import bessel, gamma, incomplete, normal, zeta
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.node import TfNode
 from MNN.frontends.tensorflow.registry import tf_op
@@ -44,6 +44,12 @@ def _wide(ctx: Context, node: TfNode, x: Value) -> tuple[Value, DType]:
 def of_one(ctx: Context, node: TfNode) -> Value:
     wide, kind = _wide(ctx, node, node.input(0))
     return cast(ctx, _OF_ONE[node.op](ctx, wide), kind)
+
+
+@tf_op("Igamma", "Igammac")
+def incomplete_gamma(ctx: Context, node: TfNode) -> Value:
+    (a, kind), (x, _) = (_wide(ctx, node, v) for v in node.tensors(0, 2))
+    return cast(ctx, incomplete.gamma(ctx, a, x, node.op == "Igammac"), kind)
 
 
 @tf_op("Zeta")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.frontends.common.expressions import binary, cast, insert_axis, unary
+from MNN.errors import FormatError
+from MNN.frontends.common.expressions import binary, cast, compare, insert_axis, select, unary
 from MNN.frontends.common.nearest import taken, unlike_ours
 from MNN.frontends.common.nhwc import channels_first, channels_last
+from MNN.frontends.common.terms import line
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.node import TfNode
 from MNN.frontends.tensorflow.registry import tf_op
@@ -117,17 +119,19 @@ def crop_and_resize(ctx: Context, node: TfNode) -> Value:
     nearest = node.choice_attr("method", "bilinear", "bilinear", "nearest") == "nearest"
     outside = node.float_attr("extrapolation_value", 0.0)
     counts = ctx.constant_ints(size)
-    if counts is None or len(counts) != 2:
-        raise node.unsupported("a crop size that is not constant", "use a constant")
+    if counts is not None and len(counts) != 2:
+        raise FormatError(f"{node.where}: a crop size {counts}, expected 2 numbers")
     if x.dtype is not DType.F32:
         x = ctx.op("Cast", x, dstT="DT_FLOAT")
     chosen = ctx.op("GatherV2", channels_first(ctx, x), which, ctx.const(0, DType.I32))
     lines, inside = [], []
     for axis in (0, 1):
-        place = _line(ctx, boxes, x, axis, counts[axis], nearest)
+        count = counts[axis] if counts else _item(ctx, size, axis)
+        place = _line(ctx, boxes, x, axis, count, nearest)
         inside.append(place[1])
         lines.append(place[0])
-    shape = ctx.op("Concat", ctx.op("Shape", which), ctx.const([*counts, 1], DType.I32), axis=0)
+    sizes = ctx.const(counts, DType.I32) if counts else size
+    shape = ctx.op("Concat", ctx.op("Shape", which), sizes, ctx.const([1], DType.I32), axis=0)
     rows = ctx.op("BroadcastTo", ctx.op("Unsqueeze", lines[0], squeezeDims=[2, 3]), shape)
     columns = ctx.op("BroadcastTo", ctx.op("Unsqueeze", lines[1], squeezeDims=[1, 3]), shape)
     grid = ctx.op("Concat", columns, rows, axis=3)
@@ -138,7 +142,13 @@ def crop_and_resize(ctx: Context, node: TfNode) -> Value:
     return channels_last(ctx, ctx.op("Select", both, y, ctx.const(outside, DType.F32)))
 
 
-def _line(ctx: Context, boxes: Value, x: Value, axis: int, count: int, nearest: bool) -> tuple[Value, Value]:
+def _item(ctx: Context, x: Value, place: int) -> Value:
+    out = ctx.op("GatherV2", x, ctx.const(place, DType.I32), ctx.const(0, DType.I32))
+    out.dtype = x.dtype
+    return out
+
+
+def _line(ctx: Context, boxes: Value, x: Value, axis: int, count: int | Value, nearest: bool) -> tuple[Value, Value]:
     """Along one axis, where the samples of each box lie (-1 the first pixel, 1 the last), and whether inside.
     ``nearest``: at whole pixels, to which halves are rounded up."""
     low, high = (ctx.op("GatherV2", boxes, ctx.const([axis + i], DType.I32), ctx.const(1, DType.I32)) for i in (0, 2))
@@ -146,12 +156,20 @@ def _line(ctx: Context, boxes: Value, x: Value, axis: int, count: int, nearest: 
     size = ctx.op("Cast", ctx.op("Shape", x, hasStart=True, start=1 + axis, hasEnd=True, end=2 + axis), dstT="DT_FLOAT")
     last = binary(ctx, "SUB", size, 1)
     last.dtype = DType.F32
-    if count > 1:
+    middle = binary(ctx, "MUL", binary(ctx, "MUL", binary(ctx, "ADD", low, high), 0.5), last)
+    if isinstance(count, Value):
+        many, steps = cast(ctx, count, DType.F32), cast(ctx, line(ctx, count), DType.F32)
+        between = binary(ctx, "MAXIMUM", binary(ctx, "SUB", many, 1), 1)
+        step = binary(ctx, "REALDIV", binary(ctx, "MUL", binary(ctx, "SUB", high, low), last), between)
+        place = binary(ctx, "ADD", binary(ctx, "MUL", low, last), binary(ctx, "MUL", step, steps))
+        place = select(ctx, compare(ctx, "GREATER", many, 1), place, middle)
+        place.dtype = DType.F32
+    elif count > 1:
         step = binary(ctx, "REALDIV", binary(ctx, "MUL", binary(ctx, "SUB", high, low), last), count - 1)
         steps = ctx.const(np.arange(count), DType.F32)
         place = binary(ctx, "ADD", binary(ctx, "MUL", low, last), binary(ctx, "MUL", step, steps))
     else:
-        place = binary(ctx, "MUL", binary(ctx, "MUL", binary(ctx, "ADD", low, high), 0.5), last)
+        place = middle
     inside = ctx.op(
         "BinaryOp",
         ctx.op("BinaryOp", place, ctx.const(0, DType.F32), opType="GREATER_EQUAL"),
