@@ -50,8 +50,9 @@ a step of the sum is a single line."""
 _INPUT, _OUTPUT = (0.9, 0.9), (0.6, 0.5)
 """Cycles of the transform of a tile and a vector of channels, measured: for each of its operations (see
 :func:`MNN.backends.cpu.winograd.transform.operations`) and for each vector that is read or written."""
-_SPLIT = 1.45
-"""How much longer that takes where full vectors take two passes."""
+_SPLIT = {64: 1.45, 32: 2.4}
+"""How much longer that takes where full vectors, of so many bytes, take two passes. (Those of 32 are stored in two
+cycles, and 16 registers leave more to store on the way: 16 channels of 60 x 60 to 16, 64 of 40 x 40 to 24 by 5x5.)"""
 _PER_REGISTER_TILE = 16.0
 _UNHIDDEN_LATENCY = 0.12
 """Share of the products' time that tiles lose whose sums wait for each other all of the time; from two thirds of it."""
@@ -302,7 +303,7 @@ def _rates(
     into, out = _operations(mh, rh, mw, rw, stride)
     outputs = mh * mw
     read = math.prod(f.inputs for f in filterings)
-    passes = _SPLIT if target.split_vectors else 1.0
+    passes = _SPLIT.get(target.vector_bytes, 1.0) if target.split_vectors else 1.0
     moved_in = passes * (_INPUT[0] * into + _INPUT[1] * (positions + read) / 2)
     moved_out = passes * (_OUTPUT[0] * out + _OUTPUT[1] * (positions + outputs))
     depth, size = (-(-c // 2), 2.0) if fixed else (c, 4.0)
