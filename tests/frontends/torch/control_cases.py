@@ -67,6 +67,12 @@ def by_sizes(x: Tensor, y: Tensor) -> Tensor:
     return x[:, : int(y.shape[1] * 0.7)] + y.sum()
 
 
+def moved_by_sizes(x: Tensor, y: Tensor) -> Any:
+    """Diagonals, as of masks beside a cache, and turns that follow from sizes."""
+    seen = torch.ones(x.shape[1], y.shape[1], dtype=torch.bool).tril(y.shape[1] - x.shape[1])
+    return seen, x.roll((x.shape[1] // 2, -1), (1, 0)), y.roll(-y.shape[0] - 1), torch.triu(y, x.shape[0] - 2)
+
+
 def gated(a: Tensor, x: Tensor) -> Any:
     """A linear recurrence, and running maxima from the end."""
     state = associative_scan(lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), (a, x), 1, combine_mode="generic")
@@ -154,6 +160,10 @@ def cases() -> dict[str, tuple[nn.Module, list[tuple[Tensor, ...]], Any]]:
         ),
         "sizes": (
             Function(by_sizes), [(noise(4, 12), noise(3, 4)), (noise(9, 11), noise(8, 4)), (noise(3, 20), noise(1, 4))],
+            (({0: Dim.AUTO, 1: Dim.AUTO}, {0: Dim.AUTO, 1: Dim.AUTO}),),
+        ),
+        "moved": (
+            Function(moved_by_sizes), [(noise(n, 2 * n), noise(4, m)) for n, m in ((5, 12), (4, 3), (3, 7))],
             (({0: Dim.AUTO, 1: Dim.AUTO}, {0: Dim.AUTO, 1: Dim.AUTO}),),
         ),
         "empty": (Function(empty), [(noise(n, 4),) for n in (3, 1, 0)], (({0: Dim("n", min=0, max=99)},),)),

@@ -16,7 +16,9 @@ from tests.frontends.torch.peer import written
 
 @pytest.mark.parametrize(
     "name",
-    ("while map scan attention autocast windows chunks empty gated masks rows ranked turns resized sizes").split(),
+    (
+        "while map scan attention autocast windows chunks empty gated masks rows ranked turns resized sizes moved"
+    ).split(),
 )
 def test_programs_with_graphs_inside(name: str) -> None:
     path = written("control_cases") / f"cases-{name}.pt2"

@@ -10,7 +10,7 @@ import numpy as np
 
 from MNN.frontends.torch.aten.casting import item
 from MNN.frontends.torch.builder import TorchBuilder
-from MNN.frontends.torch.numbers import Ints, Number, Scalar
+from MNN.frontends.torch.numbers import Int, Ints, Number, Scalar
 from MNN.frontends.torch.registry import apply, aten
 from MNN.frontends.torch.scalars import known_number
 from MNN.ir.dtype import DType
@@ -242,8 +242,9 @@ def triangle_indices(ctx: TorchBuilder, row: int, col: int, offset: int = 0, dty
 
 
 @aten("tril", "triu")
-def triangle(ctx: TorchBuilder, x: Value, diagonal: int = 0) -> Value:
-    return ctx.op("Trilu", x, ctx.const(np.int64(diagonal)), upper="triu" in ctx.name)
+def triangle(ctx: TorchBuilder, x: Value, diagonal: Int = 0) -> Value:
+    """The diagonal may follow from open sizes, as those of masks beside a cache do."""
+    return ctx.op("Trilu", x, ctx.scalar(diagonal, DType.I64), upper="triu" in ctx.name)
 
 
 @aten("rand", "rand_like")

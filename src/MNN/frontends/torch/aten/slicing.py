@@ -190,20 +190,21 @@ def flip_named(ctx: TorchBuilder, x: Value) -> Value:
 
 
 @aten("roll")
-def roll(ctx: TorchBuilder, x: Value, shifts: int | list[int], dims: int | list[int] = ()) -> Value:  # type: ignore[assignment]
+def roll(ctx: TorchBuilder, x: Value, shifts: Int | list[Int], dims: int | list[int] = ()) -> Value:  # type: ignore[assignment]
     listed = list(shifts) if isinstance(shifts, (list, tuple)) else [shifts]
-    moves = [ctx.known(n, "by how much a tensor is rolled") for n in listed]
     axes = [dims] if isinstance(dims, int) else list(dims)
     if not axes:
         flat = ctx.op("Reshape", x, ctx.const([-1]))
-        return ctx.reshape(roll(ctx, flat, moves[0], 0), ctx.sizes(x))
+        return ctx.reshape(roll(ctx, flat, listed[0], 0), ctx.sizes(x))
     out = x
-    for shift, dim in zip(moves, axes, strict=True):
+    for shift, dim in zip(listed, axes, strict=True):
         axis = ctx.axis(x, dim)
         size = ctx.size(x, axis)
         if shift == 0 or size == 0:
             continue
-        at = compute(ctx, "mod", -shift, compute(ctx, "max", size, 1))  # it may go around several times
+        at = compute(
+            ctx, "mod", compute(ctx, "neg", shift), compute(ctx, "max", size, 1)
+        )  # it may go around several times
         if at == 0:
             continue
         known = out.shape
