@@ -172,6 +172,15 @@ def merging(rng: Rng, name: str) -> Any:
     return keras.Model(given, getattr(layers, name)(**options)(given))
 
 
+@family("CustomScaleLayer")
+def scaled_sum(rng: Rng) -> Any:
+    """Of ``keras.applications.InceptionResNetV2``."""
+    from keras.src.applications.inception_resnet_v2 import CustomScaleLayer
+
+    given = [keras.Input((3, 5)) for _ in range(2)]
+    return keras.Model(given, CustomScaleLayer(float(rng.uniform(0.1, 0.9)))(given))
+
+
 @family("Dot")
 def dot(rng: Rng) -> Any:
     given = [keras.Input((3, 5)), keras.Input((4, 5))]

@@ -49,6 +49,12 @@ def merge(ctx: KerasContext, node: KerasNode) -> Value:
     return out
 
 
+@keras_layer("CustomScaleLayer")
+def scaled_sum(ctx: KerasContext, node: KerasNode) -> Value:
+    """An input and a part of another: Inception-ResNet's blocks are added so."""
+    return binary(ctx, "ADD", node.input(0), binary(ctx, "MUL", node.input(1), node.float_attr("scale", 1.0)))
+
+
 def _masked_product(ctx: KerasContext, inputs: Sequence[Value], masks: Sequence[Value | None]) -> Value:
     """A step that does not count is a factor of 1; one that counts nowhere gives 0, as Keras 3 has it."""
     factors = [
