@@ -47,6 +47,21 @@ def test_a_module_that_is_not_begun():
         Hasty()
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_that_is_gone_over_twice_at_a_time(workers):
+    data = MNN.data.ArrayDataset(X, Y)
+    loader = MNN.data.DataLoader(data, 2, num_workers=workers, seed=1)
+    with pytest.raises(MNNError, match=r"another pass over this DataLoader has begun .* a DataLoader for each loop"):
+        for _ in zip(loader, loader, strict=True):
+            pass
+    outer = iter(loader)
+    next(outer)
+    assert len(list(loader)) == 4
+    with pytest.raises(MNNError, match="another pass over this DataLoader has begun"):
+        next(outer)
+    assert len(list(zip(loader, MNN.data.DataLoader(data, 2, seed=2), strict=True))) == 4
+
+
 @pytest.mark.parametrize("kind", [list, tuple, lambda layers: dict(enumerate(layers))])
 def test_modules_that_are_not_found(kind):
     class Listed(Net):

@@ -123,10 +123,16 @@ class DataLoader:
         return found
 
     def rest(self, done: int) -> Iterator[Batch]:
-        """The batches behind the first ``done`` ones, beginning anew."""
+        """The batches behind the first ``done`` ones, beginning anew. Raises :class:`MNNError` where another pass has
+        begun in between."""
         self.reset()
-        self._begun = done * self.batch_size
+        self._begun, epoch = done * self.batch_size, self.epoch
         for _ in range(self.iter_number - done):
+            if self.epoch != epoch:
+                raise MNNError(
+                    "another pass over this DataLoader has begun before this one was at its end: make a DataLoader for "
+                    "each loop that runs at the same time"
+                )
             yield self.next()
 
     def __iter__(self) -> Iterator[Batch]:
