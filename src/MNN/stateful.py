@@ -255,7 +255,7 @@ class StatefulModel:
         wanted = self.outputs if fetch is None else self._asked(fetch)
         with state._turn():
             known, found = state._memory.layout, None
-            if isinstance(known, StateRun) and type(feeds) is dict:
+            if isinstance(known, StateRun) and type(feeds) is dict and not self.session.conditions:
                 found = known.step(feeds, state._memory, state._fits)
             if found is None:
                 found = self._step(self._named(feeds), state)
@@ -333,6 +333,7 @@ class StatefulModel:
             if key not in seen:
                 seen.add(key)
                 self.session._check_shape(known[name], array, symbols)
+        self.session._check_conditions(values)
         return values
 
     def _beginning(self, state: State, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

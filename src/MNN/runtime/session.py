@@ -73,7 +73,8 @@ class Session:
         self.own_states: dict[str, str] = json.loads(card.facts.get("states", "{}"))
         """What operators keep from run to run by themselves: outputs by the inputs that they become."""
         self._states = {**self.own_states, **(states or {})}
-        self._conditions: list[str] = json.loads(card.facts.get("sizes", "[]"))
+        self.conditions: list[str] = json.loads(card.facts.get("sizes", "[]"))
+        """On sizes of inputs, and the names of these; empty where the program takes nothing for granted."""
         self._fitting: tuple[tuple[int, ...], ...] = ()
         """The last sizes that the conditions are true of."""
         self.inputs = {info.name: info for info in card.inputs}
@@ -150,13 +151,13 @@ class Session:
             found = self._ready.run(arrays)
             if found is not None:
                 self._last = arrays
-                self._last_run = None if self._conditions else self._ready.last_run(arrays)
+                self._last_run = None if self.conditions else self._ready.last_run(arrays)
                 return found
         self._last = None
         wanted, values = self.graph.outputs, self._values(arrays)
         self._pass_on()
         results = self._executor.run(values, wanted)
-        if not self._kinds and not self._conditions:  # which takes all sizes of a range
+        if not self._kinds and not self.conditions:  # which takes all sizes of a range
             self._last_run = self._executor.last_run(values, wanted)
         return dict(zip([v.name for v in wanted], results, strict=True))
 
@@ -289,18 +290,19 @@ class Session:
                 continue
             values[name] = array = as_input(info, feeds[name])
             self._check_shape(info, array, symbols)
-        if self._conditions:
-            self._check_sizes(values)
+        self._check_conditions(values)
         return values
 
-    def _check_sizes(self, values: Mapping[str, Any]) -> None:
+    def _check_conditions(self, values: Mapping[str, Any]) -> None:
         """What the program takes for granted of sizes."""
+        if not self.conditions:
+            return
         shapes = {name: value.shape for name, value in values.items() if isinstance(value, np.ndarray)}
         key = tuple(shapes.values())
         if key != self._fitting:
             from MNN.ops.arranging.size_conditions import check
 
-            conditions, names = self._conditions
+            conditions, names = self.conditions
             check(conditions, names, shapes)
             self._fitting = key
 

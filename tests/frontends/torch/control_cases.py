@@ -73,6 +73,18 @@ def moved_by_sizes(x: Tensor, y: Tensor) -> Any:
     return seen, x.roll((x.shape[1] // 2, -1), (1, 0)), y.roll(-y.shape[0] - 1), torch.triu(y, x.shape[0] - 2)
 
 
+class Counted(nn.Module):
+    """Sums what it is given, in ways that hang on how much that is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.total.add_(x.sum(0) * (2 if x.shape[0] > 3 else 1))
+        return self.total + x
+
+
 def gated(a: Tensor, x: Tensor) -> Any:
     """A linear recurrence, and running maxima from the end."""
     state = associative_scan(lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), (a, x), 1, combine_mode="generic")
@@ -166,6 +178,7 @@ def cases() -> dict[str, tuple[nn.Module, list[tuple[Tensor, ...]], Any]]:
             Function(moved_by_sizes), [(noise(n, 2 * n), noise(4, m)) for n, m in ((5, 12), (4, 3), (3, 7))],
             (({0: Dim.AUTO, 1: Dim.AUTO}, {0: Dim.AUTO, 1: Dim.AUTO}),),
         ),
+        "counted": (Counted(), [(noise(n, 4),) for n in (5, 4, 9)], ({0: Dim.AUTO},)),
         "empty": (Function(empty), [(noise(n, 4),) for n in (3, 1, 0)], (({0: Dim("n", min=0, max=99)},),)),
     }  # fmt: skip
 

@@ -17,7 +17,8 @@ from tests.frontends.torch.peer import written
 @pytest.mark.parametrize(
     "name",
     (
-        "while map scan attention autocast windows chunks empty gated masks rows ranked turns resized sizes moved"
+        "while map scan attention autocast windows chunks empty gated masks rows ranked turns counted resized sizes "
+        "moved"
     ).split(),
 )
 def test_programs_with_graphs_inside(name: str) -> None:
@@ -51,6 +52,17 @@ def test_sizes_that_a_program_is_not_for_are_refused(converted: bool, tmp_path: 
             model.run({a: np.ones(first, np.float32), b: np.ones(second, np.float32)})
         (found,) = model.run({a: np.ones(right[0], np.float32), b: np.ones(right[1], np.float32)}).values()
         np.testing.assert_array_equal(found, np.full((4, 2), 15))
+
+
+def test_a_state_is_kept_when_sizes_are_refused() -> None:
+    model = MNN.load(written("control_cases") / "cases-counted.pt2", precision="high")
+    for rows, total in (5, 10), (4, 18), (4, 26), (3, None), (6, 38):
+        if total is None:
+            with pytest.raises(ShapeError, match="exported for sizes with"):
+                model.run(np.ones((rows, 4), np.float32))
+        else:
+            (found,) = model.run(np.ones((rows, 4), np.float32)).values()
+            np.testing.assert_array_equal(found, np.full((rows, 4), total + 1))
 
 
 def test_conditions_on_sizes() -> None:
