@@ -203,7 +203,10 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--form", choices=FORMS, default="q4_0")
     given = parser.parse_args()
-    write(SHAPES[given.shape], given.file, given.form)
+    shape, block = SHAPES[given.shape], BLOCKS[given.form]
+    if any(n % block for n in (shape.width, shape.heads * shape.head, shape.inner)):
+        parser.error(f"rows of {given.shape} are not whole blocks of {block}, as in {given.form}; take another one")
+    write(shape, given.file, given.form)
 
 
 if __name__ == "__main__":
