@@ -14,7 +14,7 @@ import numpy as np
 from MNN.backends.cpu.codegen.library import Library
 from MNN.backends.cpu.typed.language import NULL, Pointer, Record, Words, address, typed, words
 from MNN.backends.cpu.typed.spec import TypedSpec
-from MNN.cv.kernels.quick.known import Common, common
+from MNN.cv.kernels.quick.known import SOURCES, Common, common
 from MNN.expr.arrays.native.methods import FASTCALL, Method, function_of
 from MNN.expr.arrays.native.objects import Arguments, Array, Object
 
@@ -82,7 +82,7 @@ class _Maker:
 
     def __init__(self, library: Library, common: Any) -> None:
         self.common = common
-        (place,) = library.load([TypedSpec.calling("running a kernel", run)])
+        (place,) = library.load([TypedSpec("running a kernel", run, sources=SOURCES)])
         self.method = Method(b"kernel", place, FASTCALL, b"Runs a kernel.")
 
     def function(

@@ -33,7 +33,7 @@ as long, and the kernel of a function alone serves everybody."""
 class Deferred:
     """A function of operands, numbers of which are wanted later or never.
 
-    Generated code makes and computes these, too (:mod:`MNN.expr.arrays.native.later_ir`)."""
+    Typed functions make and compute these, too (:mod:`MNN.expr.arrays.native.making`)."""
 
     __slots__ = ("array", "arrays", "function", "functions", "like", "operands", "passed", "shape")
 

@@ -25,8 +25,11 @@ from MNN.backends.cpu.typed.language import (
     at,
     doubles,
     numbered,
+    pointers,
+    shifted,
     typed,
     words,
+    written,
 )
 from MNN.backends.cpu.typed.spec import TypedSpec
 from MNN.backends.cpu.typed.unit import is_readable, translated
@@ -37,8 +40,8 @@ LIMIT, SHARE = 40, -0.375
 PLACES = numbered(["first", "second"])
 
 
-def compiled(function: Callable[..., Any], result: type, *parameters: type) -> Callable[..., Any]:
-    (place,) = shared_library(True).load([TypedSpec.calling("a test", function)])
+def compiled(function: Callable[..., Any], result: type, *parameters: type, inline: bool = False) -> Callable[..., Any]:
+    (place,) = shared_library(True).load([TypedSpec("a test", function, inline)])
     return ctypes.CFUNCTYPE(_TYPES[result], *(_TYPES[p] for p in parameters))(place)
 
 
@@ -166,6 +169,44 @@ def test_records() -> None:
     assert own(record.ctypes.data) == 0.5 - 5 + 1
     assert inner[0] == 50
     assert record[1] == 0xDEAD << 32 | 0xFFFFFFFA
+
+
+class Halving(Record):
+    half: Callable[[Int32], int]
+
+
+@written("""
+  %three = mul i64 %x, 3
+  %found = add i64 %three, %y
+  ret i64 %found
+""")
+def tripled(x: int, y: int) -> int:
+    return 3 * x + y
+
+
+@typed
+def ways(n: int) -> int:
+    """In how many ways one climbs stairs: it calls itself, twice."""
+    return 1 if n < 2 else ways(n - 1) + ways(n - 2)
+
+
+@typed
+def climbed(record: Halving, n: int, mark: int) -> int:
+    room, places = words(n + 1), pointers(2)
+    for i in range(n):
+        room[i] = tripled(ways(i), record.half(i - 3))
+    places[0], places[1] = room.after(n - 1), room
+    return Words(places[0])[0] + Words(places[1])[0] * 1000 + shifted(mark, 60)
+
+
+@pytest.mark.parametrize("inline", [False, True])
+def test_calls(inline: bool) -> None:
+    half = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int32)(lambda n: n // 2)
+    record = np.array([ctypes.cast(half, ctypes.c_void_p).value or 0], np.int64)
+    own = compiled(climbed, int, Pointer, int, int, inline=inline)
+    for n in (1, 2, 11):
+        first, last = tripled(1, -3 // 2), tripled(ways(n - 1), (n - 4) // 2)
+        assert own(record.ctypes.data, n, -1) == last + 1000 * first + 15
 
 
 @typed

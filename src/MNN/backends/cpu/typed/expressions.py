@@ -197,6 +197,9 @@ class Expressions(Code):
             return self.emit(view, f"alloca {view.memory}, i64 {size}, align {alignment}")
         if what is language.address:
             return self.emit(int, f"ptrtoint {self.of(node.args[0], Pointer).typed} to i64")
+        if what is language.shifted:
+            number, by = (self.of(a, int) for a in node.args)
+            return self.emit(int, f"lshr {number.typed}, {by.text}")
         if what in (int, float):
             return self._converted(node, what)
         if what in (min, max):
@@ -223,6 +226,8 @@ class Expressions(Code):
         if len(node.args) != len(signature.parameters):
             refuse(node, f"takes {len(signature.parameters)} arguments")
         given = [self.of(a, kind).typed for a, kind in zip(node.args, signature.parameters, strict=True)]
+        for i in signature.narrowed:
+            given[i] = f"i32 {self.register(f'trunc {given[i]} to i32')}"
         result = "i32" if signature.narrow else llvm(signature.result)
         text = f"call {result} {function}({', '.join(given)})"
         if signature.result is NOTHING:

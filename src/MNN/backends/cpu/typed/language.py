@@ -23,6 +23,17 @@ def typed(function: _Function) -> _Function:
     return function
 
 
+def written(body: str) -> Callable[[_Function], _Function]:
+    """Marks a function whose ``body`` is LLVM IR, with ``%`` before its parameters' names: for vectors, which the
+    language has none of. The block it begins with is called ``begin``."""
+
+    def mark(function: _Function) -> _Function:
+        function.body = body  # type: ignore[attr-defined]
+        return typed(function)
+
+    return mark
+
+
 def _read() -> NoReturn:
     raise TypeError("typed functions are translated, not run")
 
@@ -125,7 +136,7 @@ def numbered(names: Iterable[str]) -> SimpleNamespace:
     return SimpleNamespace(**{name: i for i, name in enumerate(names)})
 
 
-NULL = Pointer.__new__(Pointer)
+NULL: Any = Pointer.__new__(Pointer)
 """The address of nothing."""
 
 
@@ -141,9 +152,27 @@ def doubles(count: int) -> Doubles:
     _read()
 
 
+def singles(count: int) -> Singles:
+    """The same for numbers of f32."""
+    del count
+    _read()
+
+
 def bytes_(count: int) -> Bytes:
     """The same for bytes."""
     del count
+    _read()
+
+
+def pointers(count: int) -> Pointers:
+    """The same for addresses."""
+    del count
+    _read()
+
+
+def shifted(number: int, by: int) -> int:
+    """A number's 64 bits moved towards the lowest one, with zeros behind them."""
+    del number, by
     _read()
 
 
@@ -153,11 +182,13 @@ def address(pointer: Pointer) -> int:
     _read()
 
 
-ROOMS: dict[Any, tuple[type[_View], int]] = {words: (Words, 8), doubles: (Doubles, 8), bytes_: (Bytes, 32)}
+ROOMS: dict[Any, tuple[type[_View], int]] = {
+    words: (Words, 8), doubles: (Doubles, 8), singles: (Singles, 8), bytes_: (Bytes, 64), pointers: (Pointers, 8),
+}  # fmt: skip
 """Functions that give room on the stack: what it holds, and its alignment in bytes."""
 View = _View
 
 __all__ = [
     "NULL", "ROOMS", "Bytes", "Doubles", "Int32", "Ints", "Pointer", "Pointers", "Record", "Singles", "View", "Words",
-    "address", "at", "bytes_", "doubles", "numbered", "typed", "words",
+    "address", "at", "bytes_", "doubles", "numbered", "pointers", "shifted", "singles", "typed", "words", "written",
 ]  # fmt: skip

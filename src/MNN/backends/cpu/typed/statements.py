@@ -24,8 +24,16 @@ class Function(Expressions):
         self._tree, self._signature = tree, signature
         self._loops: list[tuple[str, str]] = []
 
-    def text(self, name: str, exported: bool) -> str:
-        """The function's definition."""
+    def text(self, name: str, exported: bool, body: str = "") -> str:
+        """The function's definition; ``body``: what it is, if that is LLVM IR."""
+        arguments = self._tree.args.args
+        given = ", ".join(
+            f"{llvm(kind)} %{a.arg}" for a, kind in zip(arguments, self._signature.parameters, strict=True)
+        )
+        head = f"define {'' if exported else 'internal '}{llvm(self._signature.result)} @{name}({given}) {{\nbegin:\n"
+        return f"{head}{body.strip(chr(10)) if body else self._text()}\n}}\n"
+
+    def _text(self) -> str:
         arguments = self._tree.args.args
         for argument, kind in zip(arguments, self._signature.parameters, strict=True):
             self._assign(argument, argument.arg, Value(f"%{argument.arg}", kind))
@@ -34,11 +42,7 @@ class Function(Expressions):
             if self._signature.result is not NOTHING:
                 raise TranslationError("it may end without a result")
             self.line("ret void")
-        given = ", ".join(
-            f"{llvm(kind)} %{a.arg}" for a, kind in zip(arguments, self._signature.parameters, strict=True)
-        )
-        head = f"define {'' if exported else 'internal '}{llvm(self._signature.result)} @{name}({given})"
-        return "\n".join([f"{head} {{", "begin:", *self.entry, *self.lines, "}", ""])
+        return "\n".join([*self.entry, *self.lines])
 
     def _run(self, statements: Sequence[ast.stmt]) -> None:
         for statement in statements:

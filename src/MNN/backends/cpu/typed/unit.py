@@ -12,17 +12,19 @@ from MNN.backends.cpu.typed.statements import Function
 from MNN.backends.cpu.typed.values import Signature, TranslationError, kind_of
 
 
-def translated(function: Callable[..., Any], name: str = "kernel") -> str:
-    """The text of a module that defines a typed function by this name, with those that it calls.
+def translated(function: Callable[..., Any], name: str = "kernel", inline: bool = False) -> str:
+    """The text of a module that defines a typed function by this name, with those that it calls. ``inline``: marks
+    these to become part of it, but for those that call themselves.
 
     Raises ``TranslationError`` where a function has something that is not part of the language."""
-    unit = _Unit()
+    unit = _Unit(inline)
     unit.name(function, name)
     return unit.text()
 
 
 class _Unit:
-    def __init__(self) -> None:
+    def __init__(self, inline: bool) -> None:
+        self._inline = inline
         self._names: dict[Any, tuple[str, Signature]] = {}
         self._open: list[Any] = []
 
@@ -46,9 +48,12 @@ class _Unit:
             name, signature = self._names[function]
             try:
                 writer = Function(_tree(function), signature, _known(function), self.name)
-                parts.append(writer.text(name, exported=not parts))
+                text = writer.text(name, exported=not parts, body=getattr(function, "body", ""))
             except TranslationError as error:
                 raise TranslationError(f"{function.__module__}.{function.__qualname__}: {error}") from None
+            if self._inline and parts and f"@{name}(" not in text.partition("\n")[2]:
+                text = text.replace(") {", ") alwaysinline {", 1)
+            parts.append(text)
         return "\n".join(parts)
 
 

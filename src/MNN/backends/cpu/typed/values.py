@@ -44,11 +44,13 @@ class Value:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a function takes and gives; ``narrow``: the result has 32 bits where it is made."""
+    """What a function takes and gives. ``narrow``: the result has 32 bits where it is made, as the parameters have that
+    are among the ``narrowed``."""
 
     parameters: tuple[Kind, ...]
     result: Kind
     narrow: bool = False
+    narrowed: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,10 @@ def fields(record: Any) -> dict[str, Field]:
         if isinstance(annotation, ast.Subscript):  # Callable[[...], ...]
             given, result = annotation.slice.elts  # type: ignore[attr-defined]
             kind, narrow = kind_of(result, known)
-            parameters = tuple(kind_of(a, known)[0] for a in given.elts)
-            found[name] = Field(offset, Pointer, function=Signature(parameters, kind, narrow))
+            parameters = [kind_of(a, known) for a in given.elts]
+            narrowed = frozenset(i for i, (_, is_narrow) in enumerate(parameters) if is_narrow)
+            signature = Signature(tuple(k for k, _ in parameters), kind, narrow, narrowed)
+            found[name] = Field(offset, Pointer, function=signature)
         else:
             found[name] = Field(offset, *kind_of(annotation, known))
     return found

@@ -14,6 +14,9 @@ from MNN.backends.cpu.typed.unit import is_readable, translated
 from MNN.expr.arrays.native import facts
 from MNN.expr.arrays.native.objects import Object
 
+SOURCES = "MNN.cv.kernels", "MNN.expr.arrays.native"
+"""Where typed functions are from, and the numbers in them."""
+
 
 class Common(Record):
     """Types and objects, then functions."""
@@ -92,4 +95,4 @@ def common() -> Any:
     return np.array(numbers, np.int64)
 
 
-__all__ = ["Common", "Entry", "Kernel", "common"]
+__all__ = ["SOURCES", "Common", "Entry", "Kernel", "common"]

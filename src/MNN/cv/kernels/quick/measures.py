@@ -95,7 +95,9 @@ def function(most: int) -> Measuring | None:
     shared = known.common()
     if shared is None:
         return None
-    kernel, address = library().load([PointsSpec.of(), TypedSpec.calling("measuring points", calling(measure, 6))])
+    kernel, address = library().load(
+        [PointsSpec.of(), TypedSpec("measuring points", calling(measure, 6), sources=known.SOURCES)]
+    )
     method = Method(b"measured", address, FASTCALL, b"Measures points, if they are usual ones; whether it has.")
     _KEPT.append(method)
     made: Measuring = function_of(method, np.array([shared.ctypes.data, kernel, most], np.int64))

@@ -63,8 +63,8 @@ def _install() -> None:
     if shared is None:
         return
     one, many = library().load([
-        TypedSpec.calling("drawing a shape", calling(drawing.draw, 7)),
-        TypedSpec.calling("drawing polygons", calling(polygons_.draw, 6)),
+        TypedSpec("drawing a shape", calling(drawing.draw, 7), sources=known.SOURCES),
+        TypedSpec("drawing polygons", calling(polygons_.draw, 6), sources=known.SOURCES),
     ])  # fmt: skip
     made = []
     for what, address, count in (
