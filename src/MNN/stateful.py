@@ -329,8 +329,7 @@ class StatefulModel:
         symbols: dict[str, tuple[int, str]] = {}
         seen: set[tuple[object, ...]] = set()
         for name, array in values.items():
-            key = known[name].shape, array.shape
-            if key not in seen:
+            if (key := (known[name].shape, array.shape)) not in seen:
                 seen.add(key)
                 self.session._check_shape(known[name], array, symbols)
         self.session._check_conditions(values)
