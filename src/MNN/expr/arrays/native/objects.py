@@ -19,7 +19,8 @@ _NAMES: dict[type, tuple[str, ...]] = {
     Deferred: ("array", "arrays", "function", "functions", "like", "operands", "passed", "shape"),
     Function: ("kind",),
 }
-SLOTS = {kind: facts.slots(kind, names) if facts.functions() else None for kind, names in _NAMES.items()}
+_known = facts.functions() is not None  # before anything is read where it might be
+SLOTS = {kind: facts.slots(kind, names) if _known else None for kind, names in _NAMES.items()}
 """Where objects of these classes have their slots; None where that is not known, and nothing here is of use."""
 
 

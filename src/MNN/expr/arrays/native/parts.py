@@ -5,7 +5,7 @@ NULL stands for what is not as it mostly is, and for what could not be made, wit
 # ruff: noqa: SIM110  there are no generators in typed Python
 from __future__ import annotations
 
-from MNN.backends.cpu.typed.language import NULL, Pointer, Pointers, Singles, Words, typed, words, written
+from MNN.backends.cpu.typed.language import NULL, Pointer, Pointers, Singles, Words, singles, typed, words, written
 from MNN.expr.arrays.native import facts
 from MNN.expr.arrays.native.objects import ALIGNED, DENSE, KINDS, Array, Common, Object, VarObject
 
@@ -118,7 +118,7 @@ def fresh(c: Common, element: Object, rank: int, sizes: Words) -> Array:
 @typed
 def single(c: Common, x: Object) -> Object:
     """A plain number that meets f32 as an array, which is the caller's."""
-    room = Singles(words(1))
+    room = singles(1)
     if not plain(c, x, room):
         return NULL
     known = c.dict_item(c.scalars, x)
