@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import MNN.expr as F  # noqa: N812 - as PyMNN's documentation has it
 import MNN.numpy as mp
 from MNN import MNNError
 from MNN.expr.arrays import few, views
-from MNN.expr.fused import loops, programs, reductions
+from MNN.expr.fused import loops, reductions
 
 KINDS = (np.float32, np.float64, np.int32, np.int64, np.uint8)
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-42, 3e38, -1.0, 0.5)
@@ -203,17 +203,6 @@ def _answer(case: Case, seed: int) -> Any:
     return type(found), None, np.array(found)
 
 
-@pytest.fixture
-def _no_programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Kernels that other tests have made have functions of their own, near those of numpy."""
-    monkeypatch.setattr(programs, "_known", set(programs._known))
-    kept = programs.TABLE.copy()
-    programs.TABLE[:] = 0
-    yield
-    programs.TABLE[:] = kept
-
-
-@pytest.mark.usefixtures("_no_programs")
 @pytest.mark.parametrize("name", CASES)
 def test_as_operators(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = [_answer(CASES[name], seed) for seed in range(40)]
